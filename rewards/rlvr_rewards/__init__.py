@@ -1,0 +1,1 @@
+"""Verifiers for reinforcement learning from verifiable rewards. Imports with nothing else installed."""

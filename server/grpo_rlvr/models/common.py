@@ -1,0 +1,31 @@
+"""What several steps share: the base model, reward specs, setups, pictures."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+Severity = Literal["error", "warning", "info"]
+JsonObject = dict[str, JsonValue]
+
+
+class Model(BaseModel):
+    """Base of every input and output: unknown fields are refused, so that a typo never passes silently."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class RewardSpec(Model):
+    """A reward function as data."""
+
+    reward: str = Field(description="Name of a reward of rlvr_rewards (math, exact, ...) or 'file.py:function'.")
+    args: dict[str, Any] = Field(default_factory=dict, description="Keyword arguments of the reward.")
+    weight: float = Field(default=1.0, description="Weight in the sum of rewards.")
+
+
+class Interval(Model):
+    """A proportion or mean with its two-sided 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+    n: int = Field(description="Observations behind the value.")
