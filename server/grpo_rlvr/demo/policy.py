@@ -15,8 +15,8 @@ from typing import Any
 
 LETTERS = "abcdefghijkl"
 TAGS = ("<reasoning>", "</reasoning>", "<answer>", "</answer>")
-# Shares of the teacher's mistakes; the rest is right and well formed.
-WRONG_SHARE = 0.4
+# Shares of the teacher's mistakes, per letter and per answer.
+WRONG_LETTER_SHARE = 0.25
 MALFORMED_SHARE = 0.3
 BATCH = 32
 CLEAN_SHARE = 0.5
@@ -50,10 +50,10 @@ def clean_answer(text: str) -> str:
 
 
 def teacher(text: str, rng: random.Random) -> str:
-    """Answer like the noisy teacher: often wrong, sometimes malformed."""
-    answer = shift(text)
-    if rng.random() < WRONG_SHARE:
-        answer = rng.choice((text, shift(text, -1), shift(text, 2)))
+    """Answer like the noisy teacher: each letter sometimes wrong, the form sometimes broken."""
+    answer = "".join(
+        shift(letter, rng.choice((-1, 0, 2)) if rng.random() < WRONG_LETTER_SHARE else 1) for letter in text
+    )
     if rng.random() < MALFORMED_SHARE:
         return rng.choice((answer, f"<answer>{answer}</answer>", f"<reasoning>{text}</reasoning>{answer}"))
     return f"<reasoning>{text}</reasoning><answer>{answer}</answer>"
