@@ -1,0 +1,73 @@
+"""Defaults that change between two TRL versions for the options a config leaves unset."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from grpo_rlvr.config.tables import table
+from grpo_rlvr.models.check import ChangedDefault
+
+# What a changed default does to a run that leaves the option unset; options that are not here change no result.
+NOTES = {
+    "temperature": "Rollouts are sampled at another temperature.",
+    "top_k": "0.16 and 0.17 sampled from the 50 likeliest tokens only; later versions from all (None and 0 mean the same).",
+    "beta": "The KL term, and with it the reference model, is on by default only up to 0.18.",
+    "loss_type": "The loss is normalised differently: grpo per sequence (before 0.17), bnpo per local batch, dapo per global batch.",
+    "vllm_gpu_memory_utilization": "vLLM reserves another share of the GPU.",
+    "gradient_checkpointing": "Activations are recomputed: less memory, about 20 % slower, the same result.",
+    "bf16": "Forward passes run under bfloat16 autocast when fp16 is off.",
+    "vllm_mode": "use_vllm=True alone means a server up to 0.29 and the training GPUs themselves since 1.0.",
+    "max_completion_length": "Completions are cut at another length.",
+    "use_bias_correction_kl": "The gradient of the KL term is corrected for off-policy samples.",
+    "vllm_importance_sampling_cap": "The cap of the ratio between trainer and vLLM log-probs moved to clip_max in 1.6.",
+    "vllm_importance_sampling_clip_max": "Upper bound of the ratio between trainer and vLLM log-probs.",
+    "vllm_importance_sampling_mode": "How the ratio between trainer and vLLM log-probs is bounded.",
+    "vllm_importance_sampling_correction": "The mismatch of trainer and vLLM log-probs is corrected since 0.23.",
+    "router_aux_loss_coef": "MoE models: the load-balancing loss takes the model's own coefficient since 1.14.",
+    "scale_rewards": "Spelled true up to 0.21 and 'group' since: the same scaling by the group's standard deviation.",
+    "max_prompt_length": "Prompts were cut to 512 tokens on the left up to 0.25; nothing cuts them since.",
+    "steps_per_generation": "Since 0.18 one rollout feeds gradient_accumulation_steps micro-steps unless this is set.",
+    "num_iterations": "Passes over one rollout.",
+    "learning_rate": "Another learning rate.",
+    "pad_to_multiple_of": "Padding only; the same result.",
+    "ref_model_mixup_alpha": "The reference follows the policy at another rate when sync_ref_model is on.",
+    "ref_model_sync_steps": "The reference follows the policy at another interval when sync_ref_model is on.",
+    "optim": "Another optimizer implementation.",
+    "weight_decay": "Another weight decay.",
+    "max_grad_norm": "Gradients are clipped at another norm.",
+    "lr_scheduler_type": "Another learning-rate schedule.",
+    "num_train_epochs": "Another number of passes over the dataset.",
+    "adam_epsilon": "Another epsilon of Adam.",
+}  # fmt: skip
+SAME_RESULT = {"gradient_checkpointing", "pad_to_multiple_of", "scale_rewards", "vllm_gpu_memory_utilization"}
+
+
+def changed_defaults(given: Mapping[str, Any], before: str, after: str) -> list[ChangedDefault]:
+    """Return every default that differs between two TRL versions and that the config leaves unset.
+
+    Fields that only one of the two has are listed when leaving them unset changes what is computed.
+
+    Raises:
+        InputError: a version that is none, or older than 0.14.
+    """
+    old, new = table(before), table(after)
+    changes = []
+    for name in sorted({*old.fields, *new.fields} - set(given)):
+        one, other = old.default(name), new.default(name)
+        in_both = name in old and name in new
+        # A field that appears or leaves matters only when its default is an active choice.
+        if one == other or not (in_both or name in NOTES):
+            continue
+        changes.append(
+            ChangedDefault(
+                field=name,
+                before=one,
+                after=other,
+                changes_training=name in NOTES and name not in SAME_RESULT and not _same_meaning(name, one, other),
+                note=NOTES.get(name, "A default of the trainer's housekeeping; what is trained stays the same."),
+            )
+        )
+    return sorted(changes, key=lambda change: (not change.changes_training, change.field))
+
+
+def _same_meaning(name: str, one: Any, other: Any) -> bool:
+    return name == "top_k" and not one and not other

@@ -1,0 +1,214 @@
+"""Run the rules over a config and its setup, and gather what they say into one answer."""
+
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from grpo_rlvr.config.batch import Batch
+from grpo_rlvr.config.changes import changed_defaults
+from grpo_rlvr.config.effective import describe
+from grpo_rlvr.config.facts import Facts
+from grpo_rlvr.config.load_limits import checked_mapping
+from grpo_rlvr.config.rule import Fail, NotApplicable, Outcome, Rule
+from grpo_rlvr.config.rules import RULES
+from grpo_rlvr.config.tables import Table, newest_version, table
+from grpo_rlvr.config.typecheck import wrongly_typed
+from grpo_rlvr.config.versions import Versions, release
+from grpo_rlvr.config.view import ConfigView, Unknown
+from grpo_rlvr.models.check import CheckResult, Effective, Finding, Fix
+from grpo_rlvr.models.setup import Setup
+
+if TYPE_CHECKING:
+    from grpo_rlvr.config.load import LoadedConfig
+    from grpo_rlvr.interpreter import Interpreter
+
+ORDER = {"error": 0, "warning": 1, "info": 2}
+# A safe fix may uncover one more finding with a safe fix (a renamed option with a value out of range); chains are short.
+MAX_FIX_ROUNDS = 5
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Everything that a rule may ask for by name."""
+
+    config: ConfigView
+    setup: Setup
+    facts: Facts
+    versions: Versions
+    batch: Batch
+    table: Table
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """Findings in the order of the rules, and why rules could not judge."""
+
+    findings: list[Finding]
+    not_applicable: dict[str, str]
+
+
+def check(
+    config: Mapping[str, Any],
+    setup: Setup,
+    *,
+    trl_version: str | None = None,
+    from_version: str | None = None,
+    loaded: "LoadedConfig | None" = None,
+    deep: "Interpreter | None" = None,
+) -> CheckResult:
+    """Check a config in its setup.
+
+    Args:
+        config: Keyword arguments of `GRPOConfig`.
+        setup: What surrounds it.
+        trl_version: Version to check against; else the setup's, else the newest known.
+        from_version: A second TRL version; defaults that differ between the two are listed.
+        loaded: The file that the config came from: gives lines, unread values and a diff.
+        deep: A training interpreter; the real classes are then constructed in a child process.
+
+    Raises:
+        InputError: a config that is no plain object within the limits, or a version that is none.
+    """
+    given = checked_mapping(config, "argument 'config'")
+    version, source = resolve_version(setup, trl_version)
+    unread = frozenset(loaded.unread) if loaded else frozenset()
+    inputs = build_inputs(given, setup, version, unread)
+    verdicts = run_rules(inputs)
+    findings = [_located(finding, loaded) for finding in verdicts.findings]
+    fixed = apply_safe_fixes(given, findings, setup, version, unread)
+    result = CheckResult(
+        verdict=_verdict(findings),
+        trl_version=version,
+        trl_version_source=source,
+        findings=sorted(findings, key=lambda finding: ORDER[finding.severity]),
+        effective=_effective(inputs),
+        fixed_config=fixed,
+        diff=loaded.diff(fixed) if loaded else None,
+        defaults_changed=changed_defaults(given, from_version, version) if from_version else [],
+        unused_setup=list(setup.unused),
+        unread=sorted(unread),
+        not_applicable=verdicts.not_applicable,
+    )
+    if deep is not None:
+        from grpo_rlvr.config.deep import deep_check
+
+        result.deep = deep_check(result, given, setup, deep)
+    return result
+
+
+def resolve_version(setup: Setup, argument: str | None) -> tuple[str, str]:
+    """Return the TRL version to check against and where it comes from.
+
+    Raises:
+        InputError: the stated version is none.
+    """
+    stated = setup.get("versions.trl")
+    for value, source in ((argument, "argument trl_version"), (stated, "setup versions.trl")):
+        if value is not None:
+            release(str(value))
+            return str(value), source
+    return newest_version(), "newest version that has a table; the setup states none"
+
+
+def build_inputs(given: Mapping[str, Any], setup: Setup, version: str, unread: frozenset[str] = frozenset()) -> Inputs:
+    """Return what the rules of one check share."""
+    stated = setup.get("versions.transformers")
+    fields = table(version, str(stated) if stated is not None else None)
+    versions = Versions(version, setup.section("versions"))
+    broken = frozenset(wrongly_typed(given, fields))
+    view = ConfigView(given, fields, unread=unread, broken=broken)
+    facts = Facts(view, setup, versions)
+    return Inputs(view, setup, facts, versions, Batch(view, facts), fields)
+
+
+@lru_cache(maxsize=64)
+def rules_for(version: str) -> tuple[Rule, ...]:
+    """Return the rules that speak about a TRL version, in their fixed order."""
+    return tuple(rule for rule in RULES if rule.holds_for(version))
+
+
+def run_rules(inputs: Inputs, rules: Iterable[Rule] | None = None) -> Verdicts:
+    """Run rules in order; a rule whose prerequisite failed is left out, so that one cause makes one finding."""
+    failed: set[str] = set()
+    verdicts = Verdicts([], {})
+    for rule in rules_for(inputs.versions.trl) if rules is None else rules:
+        if failed.intersection(rule.requires):
+            continue
+        outcome = run_rule(rule, inputs)
+        if isinstance(outcome, NotApplicable):
+            verdicts.not_applicable[rule.id] = outcome.reason
+        elif isinstance(outcome, Fail | list | tuple):
+            failures = [outcome] if isinstance(outcome, Fail) else outcome
+            verdicts.findings.extend(finding_of(rule, failure) for failure in failures)
+            if failures:
+                failed.add(rule.id)
+    return verdicts
+
+
+def run_rule(rule: Rule, inputs: Inputs) -> Outcome:
+    """Return what one rule answers; reading an unknown value makes it not applicable."""
+    try:
+        return rule.run(**{name: getattr(inputs, name) for name in rule.asks})
+    except Unknown as unknown:
+        return NotApplicable(str(unknown))
+
+
+def finding_of(rule: Rule, failure: Fail) -> Finding:
+    """Return a failure with what its rule knows."""
+    fix = None
+    if failure.set or failure.unset:
+        fix = Fix(set=copy.deepcopy(dict(failure.set)), unset=list(failure.unset), safe=failure.safe)
+    return Finding(
+        rule=rule.id,
+        severity=rule.severity,
+        fields=list(failure.fields),
+        value=failure.value,
+        message=failure.message,
+        why=rule.why,
+        fix=fix,
+        sources=list(rule.sources),
+        doc=rule.doc,
+    )
+
+
+def apply_safe_fixes(
+    given: Mapping[str, Any], findings: Sequence[Finding], setup: Setup, version: str, unread: frozenset[str] = frozenset()
+) -> dict[str, Any]:
+    """Return the config with every safe fix applied, checked again until no safe fix is left."""
+    fixed = copy.deepcopy(dict(given))
+    for _ in range(MAX_FIX_ROUNDS):
+        if not any(finding.fix and finding.fix.safe for finding in findings):
+            break
+        for finding in findings:
+            if finding.fix and finding.fix.safe:
+                fixed = apply_fix(fixed, finding.fix)
+        findings = run_rules(build_inputs(fixed, setup, version, unread)).findings
+    return fixed
+
+
+def apply_fix(config: Mapping[str, Any], fix: Fix) -> dict[str, Any]:
+    """Return a config with one fix applied."""
+    kept = {name: value for name, value in config.items() if name not in fix.unset}
+    return {**kept, **copy.deepcopy(fix.set)}
+
+
+def _effective(inputs: Inputs) -> Effective | None:
+    try:
+        return describe(inputs.config, inputs.facts, inputs.batch)
+    except Unknown:
+        return None
+
+
+def _verdict(findings: Sequence[Finding]) -> Any:
+    worst = min((finding.severity for finding in findings), key=ORDER.__getitem__, default="info")
+    return "ok" if worst == "info" else worst
+
+
+def _located(finding: Finding, loaded: "LoadedConfig | None") -> Finding:
+    if loaded is None:
+        return finding
+    lines = (loaded.lines.get(name) or loaded.lines.get(name.partition(".")[0]) for name in finding.fields)
+    finding.file, finding.line = loaded.file, next((line for line in lines if line), None)
+    return finding

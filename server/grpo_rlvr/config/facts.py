@@ -1,0 +1,234 @@
+"""What follows from config and setup together: who trains what, where, with which backend. Unknown stays None."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from grpo_rlvr.config.versions import Versions
+from grpo_rlvr.config.view import ConfigView
+from grpo_rlvr.models.setup import Setup
+
+_PROCESSES_FLAG = re.compile(r"--(?:num[_-]processes|nproc[_-]per[_-]node)[ =](\d+)")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Derived facts about a run; each property says what None means."""
+
+    config: ConfigView
+    setup: Setup
+    versions: Versions
+
+    def trl_is(self, spec: str) -> bool:
+        """Return whether the TRL version lies in a range such as `>=0.18`."""
+        return self.versions.trl_is(spec)
+
+    def number(self, path: str) -> float | None:
+        """Return a number of the setup, None when it is not stated or no number."""
+        value = self.setup.get(path)
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+    def text(self, path: str) -> str | None:
+        """Return a text of the setup, None when it is not stated or no text."""
+        value = self.setup.get(path)
+        return value if isinstance(value, str) else None
+
+    # ------------------------------------------------------------------ processes and devices
+    @cached_property
+    def _processes(self) -> tuple[int, str]:
+        stated = self.number("hardware.num_processes")
+        if stated is not None and stated >= 1:
+            return int(stated), "hardware.num_processes"
+        if found := _PROCESSES_FLAG.search(self.text("launch.command") or ""):
+            return max(1, int(found[1])), "launch.command"
+        return 1, "assumed: hardware.num_processes is not stated"
+
+    @property
+    def processes(self) -> int:
+        """Training processes; 1 when the setup does not say."""
+        return self._processes[0]
+
+    @property
+    def processes_source(self) -> str:
+        """Where the number of processes comes from."""
+        return self._processes[1]
+
+    @property
+    def processes_known(self) -> bool:
+        """Whether the number of processes is stated, not assumed."""
+        return not self.processes_source.startswith("assumed")
+
+    @cached_property
+    def gpus(self) -> int | None:
+        """GPUs of the machine (per machine), None when not stated."""
+        value = self.number("hardware.gpus")
+        return None if value is None else int(value)
+
+    @cached_property
+    def visible_devices(self) -> tuple[int, ...] | None:
+        """GPU indices that the trainer sees, None when not stated."""
+        value = self.setup.get("hardware.cuda_visible_devices")
+        if value is None:
+            value = self.setup.section("launch").get("env", {})
+            value = value.get("CUDA_VISIBLE_DEVICES") if isinstance(value, Mapping) else None
+        return device_list(value)
+
+    @cached_property
+    def server_devices(self) -> tuple[int, ...] | None:
+        """GPU indices of the vLLM server, None when not stated."""
+        return device_list(self.setup.get("vllm_server.gpus"))
+
+    @property
+    def gpu_mem_gb(self) -> float | None:
+        """Memory of one GPU in GB, None when not stated."""
+        value = self.number("hardware.gpu_mem_gb")
+        return value if value is not None else self.number("hardware.gb_each")
+
+    @property
+    def zero_stage(self) -> int | None:
+        """DeepSpeed ZeRO stage, None when not stated."""
+        value = self.number("hardware.deepspeed_stage")
+        value = value if value is not None else self.number("launch.zero_stage")
+        return None if value is None else int(value)
+
+    @property
+    def fsdp_version(self) -> int | None:
+        """FSDP version (1 or 2), None when not stated."""
+        value = self.number("hardware.fsdp_version")
+        return None if value is None else int(value)
+
+    # ------------------------------------------------------------------ model
+    @property
+    def model_class(self) -> str | None:
+        """dense, moe or vlm; None when not stated."""
+        value = self.text("model.class")
+        return "moe" if value is None and self.setup.get("model.moe") is True else value
+
+    @property
+    def params_b(self) -> float | None:
+        """Parameters in billions, None when not stated."""
+        return self.number("model.params_b")
+
+    @property
+    def adapter(self) -> Mapping[str, Any]:
+        """The adapter that an in-memory model carries, empty when none is stated."""
+        value = self.setup.get("model.adapter")
+        return value if isinstance(value, Mapping) else {}
+
+    @property
+    def peft_config(self) -> Mapping[str, Any]:
+        """The peft_config given to the trainer, empty when none is stated."""
+        return self.setup.section("peft_config")
+
+    @cached_property
+    def peft(self) -> bool | None:
+        """Whether an adapter is trained: stated, or implied by a peft_config or a PeftModel; None when unknown."""
+        stated = self.setup.get("model.peft")
+        if isinstance(stated, bool):
+            return stated
+        if isinstance(stated, str):
+            return stated.lower() not in {"", "none", "no", "false", "full"}
+        if self.peft_config or self.adapter or self.number("model.lora_r") or "peft" in (self.instance or "").lower():
+            return True
+        return None
+
+    @property
+    def instance(self) -> str | None:
+        """How an in-memory model object was made; None when the model is given by name or nothing is stated."""
+        value = self.setup.get("model.instance")
+        if value is True:
+            return "PreTrainedModel"
+        return value if isinstance(value, str) and value else None
+
+    @property
+    def quantized(self) -> str | None:
+        """4bit, 8bit or another word of the setup; None when not stated or none."""
+        value = self.setup.get("model.quantized")
+        value = value if value is not None else self.config.given.get("quantization_config")
+        if isinstance(value, Mapping):
+            return "8bit" if value.get("load_in_8bit") else "4bit" if value.get("load_in_4bit") else "other"
+        return value.lower() if isinstance(value, str) and value.lower() not in {"", "none", "no"} else None
+
+    @property
+    def weights_dtype(self) -> str | None:
+        """dtype that model_init_kwargs asks for (float32, bfloat16, auto, ...), None when it does not."""
+        value = self.config.effective("model_init_kwargs.dtype") or self.config.effective("model_init_kwargs.torch_dtype")
+        return str(value).removeprefix("torch.") if value is not None else None
+
+    # ------------------------------------------------------------------ generation
+    @property
+    def use_vllm(self) -> bool:
+        """Whether rollouts come from vLLM."""
+        return self.config.flag("use_vllm")
+
+    @cached_property
+    def vllm_mode(self) -> str | None:
+        """colocate, server, or device (a GPU of its own, up to 0.15); None without vLLM."""
+        if not self.use_vllm:
+            return None
+        if self.trl_is("<0.16"):
+            return "device"
+        return self.config.text("vllm_mode") if self.config.exists("vllm_mode") else "server"
+
+    @property
+    def colocate(self) -> bool:
+        """Whether vLLM shares the training GPUs."""
+        return self.vllm_mode == "colocate"
+
+    @property
+    def server(self) -> bool:
+        """Whether vLLM is a server of its own."""
+        return self.vllm_mode == "server"
+
+    # ------------------------------------------------------------------ loss
+    @property
+    def loss_type(self) -> str:
+        """Loss in force; before the option existed the per-sequence mean, i.e. grpo."""
+        return (self.config.text("loss_type") or "").lower() if self.config.exists("loss_type") else "grpo"
+
+    @property
+    def sequence_level(self) -> bool:
+        """Whether importance ratios are taken per sequence (GSPO)."""
+        return self.config.effective("importance_sampling_level") == "sequence"
+
+    @property
+    def beta(self) -> float:
+        """KL coefficient in force."""
+        return self.config.number("beta") or 0.0
+
+    # ------------------------------------------------------------------ dataset and evaluation
+    @property
+    def dataset_rows(self) -> int | None:
+        """Rows of the training set, None when not stated."""
+        value = self.number("dataset.rows")
+        return None if value is None else int(value)
+
+    @property
+    def prompt_tokens(self) -> int | None:
+        """Tokens of the longest prompt, None when not stated."""
+        value = self.number("dataset.max_prompt_tokens")
+        return None if value is None else int(value)
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """Dataset columns, None when not stated."""
+        value = self.setup.get("dataset.columns")
+        return tuple(str(name) for name in value) if isinstance(value, list | tuple) else None
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether evaluation is switched on."""
+        name = "eval_strategy" if self.config.exists("eval_strategy") else "evaluation_strategy"
+        return str(self.config.effective(name) or "no").lower() != "no"
+
+
+def device_list(value: Any) -> tuple[int, ...] | None:
+    """Return GPU indices from a list or from text such as `0,1`; None when there is none."""
+    if isinstance(value, str):
+        parts = [part.strip() for part in value.split(",") if part.strip()]
+        return tuple(int(part) for part in parts) if parts and all(part.isdigit() for part in parts) else None
+    if isinstance(value, list | tuple):
+        return tuple(item for item in value if isinstance(item, int) and not isinstance(item, bool))
+    return (value,) if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,0 +1,102 @@
+"""The parsed config as rules read it: given values, defaults of the version, nested values, nothing guessed."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from grpo_rlvr.config.tables import Table
+
+
+class Unknown(Exception):
+    """A rule read a value that is not known; the engine turns this into `not applicable` with the reason."""
+
+
+class ConfigView:
+    """A config with the defaults of its TRL version behind it.
+
+    Reading a value that could not be read statically, or one of the wrong type (reported by a rule of its own), raises
+    `Unknown`, so that no rule guesses and one cause makes one finding.
+    """
+
+    def __init__(
+        self,
+        given: Mapping[str, Any],
+        table: Table,
+        *,
+        unread: frozenset[str] = frozenset(),
+        broken: frozenset[str] = frozenset(),
+    ) -> None:
+        self.given, self.table, self.unread, self.broken = given, table, unread, broken
+
+    def has(self, name: str) -> bool:
+        """Return whether the config states this kwarg itself (also when its value could not be read)."""
+        head, _, rest = name.partition(".")
+        if head in self.unread:
+            return True
+        return head in self.given and (not rest or self._nested(name) is not None)
+
+    def exists(self, name: str) -> bool:
+        """Return whether this TRL version has the kwarg."""
+        return name in self.table
+
+    def effective(self, name: str) -> Any:
+        """Return the value in force: given, else the version's default, else None.
+
+        A dotted name such as `model_init_kwargs.dtype` looks inside a dict (or the JSON text of one).
+
+        Raises:
+            Unknown: the value could not be read, or has the wrong type.
+        """
+        head = name.partition(".")[0]
+        if head in self.unread:
+            raise Unknown(f"the value of {head} could not be read")
+        if head in self.broken:
+            raise Unknown(f"{head} has a value that is reported on its own")
+        if "." in name:
+            return self._nested(name)
+        return self.given[name] if name in self.given else self.table.default(name)
+
+    def number(self, name: str) -> float | None:
+        """Return a numeric value in force, None when unset or no number."""
+        value = self.effective(name)
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+    def integer(self, name: str) -> int | None:
+        """Return a whole-number value in force, None when unset or no whole number."""
+        value = self.effective(name)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    def flag(self, name: str) -> bool:
+        """Return whether a switch is on."""
+        return bool(self.effective(name))
+
+    def text(self, name: str) -> str | None:
+        """Return a text value in force, None when unset or no text."""
+        value = self.effective(name)
+        return value if isinstance(value, str) else None
+
+    def mapping(self, name: str) -> Mapping[str, Any]:
+        """Return a dict value in force (JSON text is read), empty when unset."""
+        return as_mapping(self.effective(name))
+
+    def _nested(self, name: str) -> Any:
+        head, *rest = name.split(".")
+        value: Any = as_mapping(self.given.get(head, self.table.default(head)))
+        for part in rest:
+            if not isinstance(value, Mapping):
+                return None
+            value = value.get(part)
+        return value
+
+
+def as_mapping(value: Any) -> Mapping[str, Any]:
+    """Return a dict, or the dict in a JSON text as TRL accepts it; empty for anything else."""
+    if isinstance(value, Mapping):
+        return value
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        try:
+            parsed = json.loads(value)
+        except (ValueError, RecursionError):
+            return {}
+        return parsed if isinstance(parsed, dict) else {}
+    return {}
