@@ -34,7 +34,6 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
     ast.Pow: operator.pow,
-    ast.BitOr: operator.or_,
 }
 
 
@@ -106,20 +105,17 @@ class Evaluator:
 
     def _binop(self, node: ast.BinOp, depth: int) -> Any:
         left, right = self.value(node.left, depth), self.value(node.right, depth)
-        apply = _BINARY.get(type(node.op))
-        numbers = isinstance(left, int | float) and isinstance(right, int | float)
-        sums = isinstance(node.op, ast.Add) and type(left) is type(right) and isinstance(left, str | list)
-        unions = isinstance(node.op, ast.BitOr) and isinstance(left, dict) and isinstance(right, dict)
-        if apply is None or not (numbers or sums or unions):
-            raise Unreadable(f"{source(node)} is no arithmetic on numbers")
-        if sums and len(left) + len(right) > MAX_LENGTH:
-            raise Unreadable("the text is too long")
-        if isinstance(node.op, ast.Pow) and (abs(right) > 64 or abs(left) > 10**6):
-            raise Unreadable(f"{source(node)} is out of range")
-        try:
-            return apply(left, right)
-        except (ArithmeticError, TypeError, ValueError) as error:
-            raise Unreadable(f"{source(node)}: {error}") from None
+        if isinstance(left, int | float) and isinstance(right, int | float):
+            return _arithmetic(node, left, right)
+        if isinstance(node.op, ast.BitOr) and isinstance(left, dict) and isinstance(right, dict):
+            return {**left, **right}
+        if isinstance(node.op, ast.Add) and isinstance(left, str) and isinstance(right, str):
+            if len(left) + len(right) > MAX_LENGTH:
+                raise Unreadable("the text is too long")
+            return left + right
+        if isinstance(node.op, ast.Add) and isinstance(left, list) and isinstance(right, list):
+            return [*left, *right]
+        raise Unreadable(f"{source(node)} is no arithmetic on numbers")
 
     def _ifexp(self, node: ast.IfExp, depth: int) -> Any:
         return self.value(node.body if self.value(node.test, depth) else node.orelse, depth)
@@ -187,6 +183,19 @@ class Evaluator:
         if binding.value is None or binding.index is not None:
             raise Unreadable(f"{name} gets its value when the file runs")
         return self.value(binding.value, depth)
+
+
+def _arithmetic(node: ast.BinOp, left: float, right: float) -> Any:
+    apply = _BINARY.get(type(node.op))
+    if apply is None or (isinstance(node.op, ast.Pow) and (abs(right) > 64 or abs(left) > 10**6)):
+        raise Unreadable(f"{source(node)} is out of range")
+    try:
+        result = apply(left, right)
+    except (ArithmeticError, TypeError, ValueError) as error:
+        raise Unreadable(f"{source(node)}: {error}") from None
+    if not isinstance(result, int | float):
+        raise Unreadable(f"{source(node)} is no real number")
+    return result
 
 
 def source(node: ast.AST, limit: int = 80) -> str:

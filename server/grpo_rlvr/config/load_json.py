@@ -63,7 +63,8 @@ def _refuse_constant(constant: str, name: str) -> Any:
 
 def _key_lines(text: str, name: str) -> dict[str, int]:
     lines: dict[str, int] = {}
-    line, path, last = 1, [], ""  # type: int, list[str], str
+    line, last = 1, ""
+    path: list[str] = []
     for match in _TOKEN.finditer(text):
         token = match.group()
         if token == "\n":

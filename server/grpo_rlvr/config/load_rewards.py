@@ -161,12 +161,17 @@ def _reads(definition: FunctionNode) -> str:
     extra = definition.args.kwarg.arg if definition.args.kwarg else None
     found: list[str] = []
     for node in ast.walk(definition):
-        if isinstance(node, ast.Subscript) and (_is_content(node) or _named(node.value, extra)):
+        if _reads_column(node, extra):
             found.append(source(node))
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
-            if _named(node.func.value, extra):
-                found.append(source(node))
     return "; ".join(dict.fromkeys(found))[:400]
+
+
+def _reads_column(node: ast.AST, extra: str | None) -> bool:
+    if isinstance(node, ast.Subscript):
+        return _is_content(node) or _named(node.value, extra)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return node.func.attr == "get" and _named(node.func.value, extra)
+    return False
 
 
 def _named(node: ast.expr, name: str | None) -> bool:
