@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from grpo_rlvr.config.load_edit import unified_diff
 from grpo_rlvr.config.load_json import parse_json
 from grpo_rlvr.config.load_limits import checked_mapping
 from grpo_rlvr.config.load_python import notebook_text, parse_python, read_config
@@ -68,6 +69,15 @@ class LoadedConfig:
             return f"{self.name}:{line}"
         first, cell = max(start for start in self.cells if start[0] <= line)
         return f"{self.name} cell {cell} line {line - first + 1}"
+
+    @property
+    def file(self) -> str:
+        """Name of the file, as findings show it."""
+        return self.name
+
+    def diff(self, fixed: dict[str, Any]) -> str | None:
+        """Return a unified diff that turns the text into one that says `fixed`, None when there is none to give."""
+        return unified_diff(self, fixed)
 
 
 def load_config(text: str, name: str, *, path: Path | None = None) -> LoadedConfig:
