@@ -57,6 +57,6 @@ class RefusedError(UserError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return `, did you mean 'x'?` for the known name nearest to `name`, or an empty string."""
+    """Return ` (did you mean 'x'?)` for the known name nearest to `name`, or an empty string."""
     matches = get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return f", did you mean '{matches[0]}'?" if matches else ""
+    return f" (did you mean '{matches[0]}'?)" if matches else ""

@@ -67,9 +67,7 @@ class Workspace:
         """
         text = os.fspath(value)
         if not text.strip() or "\0" in text:
-            raise InputError(
-                f"not a path: {text[:80]!r}", where=f"argument '{argument}'", remedy="Give a file's path."
-            )
+            raise InputError(f"not a path: {text[:80]!r}", where=f"argument '{argument}'", remedy="Give a file's path.")
         try:
             path = (self.root / Path(text).expanduser()).resolve()
         except (OSError, RuntimeError) as error:

@@ -1,0 +1,271 @@
+"""Answers as tables for people. Every number here stands in the JSON too."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from grpo_rlvr.models.check import CheckResult
+from grpo_rlvr.models.common import Interval
+from grpo_rlvr.models.environment import Environment
+from grpo_rlvr.models.memory import MemoryEstimate, MemoryMeasurement
+from grpo_rlvr.models.reading import ReadingStatus
+from grpo_rlvr.models.recommend import Recommendation
+from grpo_rlvr.models.report import ReportWritten
+from grpo_rlvr.models.run import LaunchResult, RunList, RunLogs, RunStarted, RunStatus
+from grpo_rlvr.models.score import ScoreResult
+
+COLOURS = {
+    "error": "red", "warning": "yellow", "info": "blue", "missing": "red", "ok": "green", "fits": "green",
+    "tight": "yellow", "does_not_fit": "red", "unknown": "yellow", "finished": "green", "failed": "red", "lost": "red",
+}  # fmt: skip
+console = Console(highlight=False, soft_wrap=False)
+
+
+def coloured(word: str) -> str:
+    """A word in its colour, as rich markup."""
+    return f"[{COLOURS[word]}]{word}[/]" if word in COLOURS else word
+
+
+def share(interval: Interval | None) -> str:
+    """A proportion as `0.20 (0.13 to 0.29, n 128)`."""
+    if interval is None:
+        return "unknown"
+    return f"{interval.value:.2f} ({interval.low:.2f} to {interval.high:.2f}, n {interval.n})"
+
+
+def number(value: float | None) -> str:
+    """A number with four digits, or a dash."""
+    return "-" if value is None else f"{value:.4g}"
+
+
+def table(columns: Iterable[str], rows: Iterable[Iterable[Any]], title: str = "") -> None:
+    """Print a table whose cells are plain text; columns fold rather than cut."""
+    made = Table(*columns, title=title or None, title_justify="left", title_style="bold", header_style="bold")
+    for column in made.columns:
+        column.overflow = "fold"
+    for row in rows:
+        made.add_row(*(str(cell) for cell in row))
+    if made.row_count:
+        console.print(made)
+
+
+def _lines(title: str, lines: Iterable[str]) -> None:
+    found = list(lines)
+    if found:
+        console.print(f"[bold]{title}[/]")
+        for line in found:
+            console.print(f"  - {escape(line)}")
+
+
+def check(result: CheckResult) -> None:
+    """Findings, then what the config does."""
+    console.print(f"{coloured(result.verdict)} for TRL {result.trl_version} ({escape(result.trl_version_source)})")
+    for finding in result.findings:
+        place = f" {finding.file or ''}:{finding.line}" if finding.line else ""
+        console.print(
+            f"\n{coloured(finding.severity)} [bold]{finding.rule}[/]{escape(place)}  {', '.join(finding.fields)}"
+        )
+        console.print(f"  {escape(finding.message)}\n  [dim]{escape(finding.why)}[/]")
+        if finding.fix:
+            changes = [f"{key} = {value!r}" for key, value in finding.fix.set.items()]
+            changes += [f"remove {key}" for key in finding.fix.unset]
+            kind = "safe fix" if finding.fix.safe else "possible fix (changes the run)"
+            console.print(f"  [green]{kind}:[/] {escape('; '.join(changes))}")
+    if result.effective:
+        _lines("\nWhat this config does", result.effective.summary)
+    _lines(
+        "Defaults that changed", (f"{c.field}: {c.before!r} -> {c.after!r}. {c.note}" for c in result.defaults_changed)
+    )
+    _lines("Could not be read statically", result.unread)
+    _lines("Setup keys that nothing reads", result.unused_setup)
+    if result.deep:
+        state = f"ran through {', '.join(result.deep.stages) or 'nothing'}" if result.deep.ran else result.deep.reason
+        _lines("Deep check", [str(state), *(f"{f.stage} {f.kind}: {f.text}" for f in result.deep.findings)])
+
+
+def memory(result: MemoryEstimate) -> None:
+    """Verdict, phases, levers, assumptions."""
+    card = f" of {result.card_gb:.1f} GB" if result.card_gb else ""
+    console.print(
+        f"{coloured(result.verdict)}: peak {result.peak_gb:.1f} GB{card} on each GPU, TRL {result.trl_version}"
+    )
+    console.print(f"Most of it: {escape(result.dominating)}")
+    table(("phase", "peak GB", "largest terms"), (
+        (phase.name, f"{phase.peak_gb:.1f}", ", ".join(f"{t.name} {t.gb:.1f}" for t in _largest(phase.terms)))
+        for phase in result.phases
+    ))  # fmt: skip
+    table(("lever", "change", "saves GB", "then", "cost"), (
+        (lever.change, _change(lever.set, lever.unset), f"{lever.saves_gb:.1f}", lever.verdict, lever.cost)
+        for lever in result.levers[:8]
+    ), "Levers in the config")  # fmt: skip
+    table(("change", "saves GB", "then", "cost"), (
+        (other.change, f"{other.saves_gb:.1f}", other.verdict, other.cost) for other in result.alternatives[:6]
+    ), "Outside the config")  # fmt: skip
+    if result.solved:
+        table(("solved", "value"), result.solved.model_dump(exclude={"notes"}).items())
+        _lines("Solved with", result.solved.notes)
+    _lines("Assumed", (f"{a.input} = {a.value!r}: {a.to_know}" for a in result.assumed))
+    _lines("Notes", result.notes)
+
+
+def measurement(result: MemoryMeasurement) -> None:
+    """Measured beside estimated."""
+    console.print(f"{result.steps} steps on {escape(result.device)}")
+    table(("quantity", "estimated GB", "measured GB", "error"), (
+        (c.name, f"{c.estimated_gb:.2f}", f"{c.measured_gb:.2f}", f"{c.error:+.0%}") for c in result.comparison
+    ))  # fmt: skip
+
+
+def started(result: RunStarted) -> None:
+    """A run that was just started."""
+    console.print(f"run [bold]{result.run_id}[/] ({result.kind}) {result.state}: {escape(result.message)}")
+    console.print(f"  grpo-rlvr status {result.run_id} --watch")
+
+
+def score(result: ScoreResult) -> None:
+    """Rewards, route, groups, audit, errors."""
+    route = result.route
+    console.print(f"reading [bold]{result.reading_id}[/]: {result.samples} samples")
+    console.print(
+        f"route [bold]{route.route}[/]: success {share(route.success_rate)}. {escape(route.why)} {escape(route.next)}"
+    )
+    table(("reward", "weight", "mean", "floor", "ceiling", "distinct", "ungraded", "errors", "ms"), (
+        (r.name, number(r.weight), number(r.mean), number(r.floor_share), number(r.ceiling_share), r.distinct,
+         r.ungraded, r.errors, number(r.ms_per_sample)) for r in result.rewards
+    ))  # fmt: skip
+    console.print(f"{result.groups.count} prompts; groups without gradient {share(result.groups.no_gradient_share)}")
+    bad = [a for a in result.audit.attacks if a.outcome not in {"held", "not_applicable"}]
+    console.print(
+        f"audit [bold]{result.audit.verdict}[/]: {len(bad)} of {len(result.audit.attacks)} attacks did not hold"
+    )
+    table(("attack", "outcome", "bad", "text", "why"), (
+        (a.attack, a.outcome, f"{a.bad}/{a.tried}", a.text[:120], a.why) for a in bad
+    ))  # fmt: skip
+    _lines("Errors", (f"{e.reward}: {e.kind}: {e.message} (row {e.row})" for e in result.errors))
+    _lines("Notes", [result.audit.note, *result.notes])
+    console.print(f"Next: grpo-rlvr read {result.reading_id}")
+
+
+def reading(result: ReadingStatus) -> None:
+    """How far, agreement, gate."""
+    agreed = result.agreement
+    console.print(f"reading [bold]{result.reading_id}[/]: {result.state}, {result.read} of {result.rows} rows read")
+    table(("", "read as correct", "read as wrong"), (
+        ("rewarded", agreed.both_correct, agreed.false_positives),
+        ("not rewarded", agreed.false_negatives, agreed.both_wrong),
+    ))  # fmt: skip
+    console.print(f"agreement {share(agreed.agreement)}")
+    table(("row", "kind", "reader's note", "completion", "likely cause"), (
+        (d.row, d.kind, d.note, d.completion[:120], d.cause) for d in result.disagreements
+    ), "Unresolved disagreements")  # fmt: skip
+    state = "[green]open[/]" if result.gate.open else "[red]closed[/]"
+    console.print(f"gate {state}")
+    _lines("Why", (f"{reason.message} {reason.remedy}" for reason in result.gate.reasons))
+    _lines("Worth knowing", result.gate.warnings)
+    console.print(f"Next: {escape(result.next)}")
+
+
+def launch(result: LaunchResult) -> None:
+    """What was or would be launched."""
+    console.print(f"{escape(result.message)}")
+    if result.run_id:
+        console.print(
+            f"run [bold]{result.run_id}[/] {result.stage} {result.state}; grpo-rlvr status {result.run_id} --watch"
+        )
+    _lines("Refused", (f"{r.rule}: {r.message} {r.remedy}" for r in result.refusals))
+    _lines("Warnings", result.warnings)
+    if not result.run_id:
+        _lines("Commands", (" ".join(command.argv) for command in result.commands))
+
+
+def status_line(result: RunStatus) -> str:
+    """One line on a run."""
+    parts = [f"{result.run_id} {result.state}"]
+    if result.progress:
+        total = f"/{result.progress.total}" if result.progress.total else ""
+        parts.append(f"{result.progress.phase} {result.progress.done}{total} {result.progress.unit}")
+    parts += [f"{key} {number(value)}" for key, value in _main_metrics(result.metrics)]
+    return ", ".join(parts)
+
+
+def status(result: RunStatus) -> None:
+    """A run, now."""
+    console.print(
+        f"[bold]{result.run_id}[/] {result.kind} {result.stage or ''} {coloured(result.state)}: "
+        f"{escape(result.message)}"
+    )
+    console.print(escape(status_line(result)))
+    if result.evaluation:
+        table(("held-out reward", "before", "after", "difference"), (
+            (r.reward, share(r.before), share(r.after), share(r.difference)) for r in result.evaluation.rewards
+        ))  # fmt: skip
+    _lines("Diagnosis so far", result.diagnosis)
+    _lines("End of the log", result.log_tail)
+    console.print(f"folder {escape(result.folder)}")
+
+
+def logs(result: RunLogs) -> None:
+    """Log lines as they are."""
+    for line in result.lines:
+        console.print(line, markup=False)
+
+
+def runs(result: RunList) -> None:
+    """One line a run."""
+    table(("run", "kind", "stage", "state", "created", "message"), (
+        (r.run_id, r.kind, r.stage or "", r.state, r.created, r.message[:80]) for r in result.runs
+    ))  # fmt: skip
+    console.print(f"{len(result.runs)} of {result.total} runs")
+
+
+def report(result: ReportWritten) -> None:
+    """Where the report lies."""
+    console.print(f"report: {result.path} ({result.bytes:,} bytes)", markup=False)
+    _lines("Not shown", result.missing)
+
+
+def recommendation(result: Recommendation) -> None:
+    """Labels with evidence, then the decision."""
+    parsed, advice = result.parsed, result.recommendation
+    console.print(
+        f"{parsed.rows} rows from {escape(', '.join(parsed.frameworks) or 'an unknown framework')} "
+        f"({escape(parsed.source)})"
+    )
+    for label in result.labels:
+        console.print(f"\n[bold]{label.label}[/] ({label.confidence}) {escape(label.summary)}")
+        for fact in label.evidence:
+            console.print(f"  - {escape(fact.text)}")
+        for remedy in label.remedies:
+            console.print(f"  [green]do:[/] {escape(remedy.action)}")
+    console.print(f"\nvariant [bold]{advice.variant}[/]: {escape(advice.why)}")
+    _lines("Change", (f"{key} = {value!r}" for key, value in advice.kwargs.items()))
+    _lines("Only if", advice.preconditions)
+    _lines("Also possible", advice.alternatives)
+    _lines("Missing", result.missing)
+    _lines("Not understood", (f"line {line.line}: {line.text}" for line in parsed.unread[:5]))
+    console.print(f"[dim]{escape(result.caveat)}[/]")
+
+
+def doctor(result: Environment) -> None:
+    """What was looked at."""
+    console.print(f"grpo-rlvr {result.server_version} on {escape(result.server_python)}")
+    console.print(f"trains with {escape(result.training_python)} ({escape(result.training_source)})")
+    table(("what", "state", "found", "what to do"), (
+        (c.name, coloured(c.state), escape(c.detail), escape(c.remedy)) for c in result.checks
+    ))  # fmt: skip
+
+
+def _largest(terms: Any) -> Any:
+    return sorted(terms, key=lambda term: -term.gb)[:3]
+
+
+def _change(changes: dict[str, Any], removed: list[str]) -> str:
+    return "; ".join([*(f"{key}={value!r}" for key, value in changes.items()), *(f"drop {key}" for key in removed)])
+
+
+def _main_metrics(metrics: dict[str, Any]) -> list[tuple[str, float]]:
+    wanted = ("reward", "entropy", "completions/mean_length", "kl")
+    return [(key, metrics[key]) for key in wanted if isinstance(metrics.get(key), int | float)]

@@ -1,0 +1,248 @@
+"""What each verb does: call the tool, print its answer, turn it into an exit code."""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from grpo_rlvr.cli import render
+from grpo_rlvr.errors import InputError
+from grpo_rlvr.models.setup import Setup
+from grpo_rlvr.tools import check as check_tools
+from grpo_rlvr.tools import diagnose, environment, run
+from grpo_rlvr.tools import read as read_tools
+from grpo_rlvr.tools import report as report_tools
+from grpo_rlvr.tools import sample as sample_tools
+from grpo_rlvr.tools.inputs import load_config_argument, load_json_file, load_setup
+from grpo_rlvr.workspace import Workspace
+
+POLL_S = 1.0
+ENDED = frozenset({"halted", "finished", "failed", "stopped", "lost"})
+
+
+def workspace(options: argparse.Namespace) -> Workspace:
+    """The workspace of a command; the person's own rights are its boundary."""
+    return Workspace.open(options.root, confined=False)
+
+
+def show(options: argparse.Namespace, result: BaseModel, table: Any) -> None:
+    """Print a result as the tool's JSON, or as a table for people."""
+    if options.json:
+        print(result.model_dump_json(indent=2))
+    else:
+        table(result)
+
+
+def check(options: argparse.Namespace) -> int:
+    """0 without findings beyond information, else 1."""
+    place = workspace(options)
+    result = check_tools.check_config(
+        place, path=options.config, setup=_setup_file(place, options.setup), trl_version=options.trl_version,
+        from_version=options.from_version, deep=options.deep,
+    )  # fmt: skip
+    if options.fix and result.diff:
+        from grpo_rlvr.config import apply_diff
+
+        apply_diff(place.file(options.config, "--config"), result)
+        print(f"wrote the safe fixes into {options.config}", file=sys.stderr)
+    if options.format in {"sarif", "github"}:
+        from grpo_rlvr.config import to_github, to_sarif
+
+        print(to_sarif(result) if options.format == "sarif" else to_github(result))
+    else:
+        options.json = options.json or options.format == "json"
+        show(options, result, render.check)
+    return 0 if result.verdict == "ok" else 1
+
+
+def memory(options: argparse.Namespace) -> int:
+    """0 when it fits, tightly or with no card known, else 1."""
+    from grpo_rlvr import memory as engine
+
+    place = workspace(options)
+    config, setup = _config_and_setup(place, options)
+    if options.measure:
+        measured = engine.measure(config, setup, place, trl_version=options.trl_version)
+        show(options, measured, render.measurement)
+        return 0
+    work = engine.solve if options.solve else engine.estimate
+    result = work(config, setup, trl_version=options.trl_version, workspace=place)
+    if options.picture:
+        Path(options.picture).write_bytes(engine.picture_png(result))
+    show(options, result, render.memory)
+    return 1 if result.verdict == "does_not_fit" else 0
+
+
+def explain(options: argparse.Namespace) -> int:
+    """Print a rule's page."""
+    from grpo_rlvr.config import explain as page
+
+    print(page(options.rule))
+    return 0
+
+
+def sample(options: argparse.Namespace) -> int:
+    """0 when started (or, with --wait, finished), else 1."""
+    from grpo_rlvr.models.run import Endpoint
+
+    place = workspace(options)
+    endpoint = None
+    if options.base_url:
+        endpoint = Endpoint(base_url=options.base_url, model=options.model or "", api_key_env=options.api_key_env)
+    config, _ = load_config_argument(place, None, options.config, required=False)
+    started = sample_tools.sample_outputs(
+        place, options.prompts or [], model=None if endpoint else options.model, endpoint=endpoint, config=config,
+        num_per_prompt=options.num_per_prompt, limit=options.limit, seed=options.seed, resume=options.resume,
+    )  # fmt: skip
+    if not options.wait:
+        show(options, started, render.started)
+        return 0
+    status = _wait(place, started.run_id, quiet=options.json)
+    show(options, status, render.status)
+    return 0 if status.state == "finished" else 1
+
+
+def score(options: argparse.Namespace) -> int:
+    """0 when no reward broke and the route is GRPO, else 1."""
+    place = workspace(options)
+    config, _ = load_config_argument(place, None, options.config, required=False)
+    columns = dict(_pair(text) for text in options.column)
+    result = sample_tools.score_samples(
+        place,
+        sample_tools.parse_reward_specs(options.reward),
+        path=options.samples,
+        columns=columns or None,
+        config=config,
+    )
+    show(options, result, render.score)
+    return 0 if not result.errors and result.route.route == "grpo" else 1
+
+
+def read(options: argparse.Namespace) -> int:
+    """0 when the gate is open afterwards, else 1."""
+    from grpo_rlvr import inspection
+
+    place = workspace(options)
+    if options.terminal:
+        inspection.read_in_terminal(options.reading, place, name=options.name)
+    elif not options.status:
+        inspection.read_on_page(options.reading, place, name=options.name, open_browser=not options.no_browser)
+    result = read_tools.reading_status(place, options.reading)
+    show(options, result, render.reading)
+    return 0 if result.gate.open else 1
+
+
+def new_reward(options: argparse.Namespace) -> int:
+    """Write the scaffold and name its files."""
+    import rlvr_rewards
+
+    try:
+        written = rlvr_rewards.new_reward(options.reward_name, Path(options.root))
+    except (ValueError, FileExistsError) as error:
+        raise InputError(str(error), where="new-reward") from None
+    for path in written:
+        print(path)
+    return 0
+
+
+def launch(options: argparse.Namespace) -> int:
+    """0 when started or startable; a refusal exits with 1."""
+    from grpo_rlvr.runs import launch as start
+
+    place = workspace(options)
+    spec = run.load_run_spec(place, None, options.spec)
+    result = start(spec, place, stage=options.stage, dry_run=options.dry_run, waive=options.waive)
+    show(options, result, render.launch)
+    return 1 if result.refusals else 0
+
+
+def status(options: argparse.Namespace) -> int:
+    """1 when the run failed or is lost, else 0."""
+    place = workspace(options)
+    result = (
+        _wait(place, options.run_id, quiet=options.json) if options.watch else run.run_status(place, options.run_id)
+    )
+    show(options, result, render.status)
+    return 1 if result.state in {"failed", "lost"} else 0
+
+
+def logs(options: argparse.Namespace) -> int:
+    """Print log lines."""
+    result = run.run_logs(workspace(options), options.run_id, tail=options.tail, since=options.since, grep=options.grep)
+    show(options, result, render.logs)
+    return 0
+
+
+def stop(options: argparse.Namespace) -> int:
+    """Stop a run."""
+    show(options, run.stop_run(workspace(options), options.run_id), render.status)
+    return 0
+
+
+def runs(options: argparse.Namespace) -> int:
+    """List runs."""
+    show(options, run.list_runs(workspace(options), options.limit), render.runs)
+    return 0
+
+
+def report(options: argparse.Namespace) -> int:
+    """Write a report and name its file."""
+    show(options, report_tools.write_report(workspace(options), options.run_id, options.out), render.report)
+    return 0
+
+
+def recommend(options: argparse.Namespace) -> int:
+    """Diagnose; a diagnosis is an answer, not a failure, so this exits with 0."""
+    place = workspace(options)
+    config, loaded = load_config_argument(place, None, options.config, required=False)
+    setup = load_setup(_setup_file(place, options.setup), loaded.setup if loaded else None)
+    given: dict[str, Any] = {"log": sys.stdin.read()} if options.log == "-" else {"path": options.log}
+    result = diagnose.recommend_variant(
+        place, **given, config=config or None, setup=dict(setup.sections), trl_version=options.trl_version
+    )
+    if options.picture:
+        from grpo_rlvr.metrics import parse, picture_png
+
+        source = given["log"] if "log" in given else place.resolve(options.log, "LOG")
+        Path(options.picture).write_bytes(picture_png(result, parse(source)))
+    show(options, result, render.recommendation)
+    return 0
+
+
+def doctor(options: argparse.Namespace) -> int:
+    """0 when nothing is missing, else 1."""
+    result = environment.check_environment(workspace(options), options.python)
+    show(options, result, render.doctor)
+    return 1 if any(check.state == "missing" for check in result.checks) else 0
+
+
+def _setup_file(place: Workspace, path: str | None) -> Any:
+    return load_json_file(place, path, "--setup") if path else None
+
+
+def _config_and_setup(place: Workspace, options: argparse.Namespace) -> tuple[dict[str, Any], Setup]:
+    config, loaded = load_config_argument(place, None, options.config, required=False)
+    return config, load_setup(_setup_file(place, options.setup), loaded.setup if loaded else None)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, separator, target = text.partition("=")
+    if not separator or not name or not target:
+        raise InputError(f"'{text}' is not FROM=TO", where="--column")
+    return name, target
+
+
+def _wait(place: Workspace, run_id: str, *, quiet: bool) -> Any:
+    shown = ""
+    while True:
+        current = run.run_status(place, run_id)
+        line = render.status_line(current)
+        if line != shown and not quiet:
+            print(line, file=sys.stderr)
+            shown = line
+        if current.state in ENDED:
+            return current
+        time.sleep(POLL_S)

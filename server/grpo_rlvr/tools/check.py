@@ -1,0 +1,58 @@
+"""Step 2: check the recipe and estimate its memory."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from grpo_rlvr.interpreter import training_interpreter
+from grpo_rlvr.models.check import CheckResult
+from grpo_rlvr.models.memory import MemoryEstimate
+from grpo_rlvr.tools.inputs import (
+    ConfigArgument,
+    SetupArgument,
+    TrlVersionArgument,
+    load_config_argument,
+    load_setup,
+)
+from grpo_rlvr.workspace import Workspace
+
+
+def check_config(
+    workspace: Workspace,
+    config: ConfigArgument = None,
+    path: Annotated[
+        str | None, Field(description="File with the config instead: JSON, YAML, a training script (.py) or notebook.")
+    ] = None,
+    setup: SetupArgument = None,
+    trl_version: TrlVersionArgument = None,
+    from_version: Annotated[
+        str | None, Field(description="TRL version this config comes from: lists the defaults that changed since.")
+    ] = None,
+    deep: Annotated[
+        bool, Field(description="Also construct the real trainer on a tiny model, in the training interpreter.")
+    ] = False,
+) -> CheckResult:
+    """Check a TRL GRPOConfig and its setup against about 150 rules for its TRL version; does not train or download."""
+    from grpo_rlvr.config import check
+
+    kwargs, loaded = load_config_argument(workspace, config, path)
+    return check(
+        kwargs,
+        load_setup(setup, loaded.setup if loaded else None),
+        trl_version=trl_version,
+        from_version=from_version,
+        loaded=loaded,
+        deep=training_interpreter(workspace) if deep else None,
+    )
+
+
+def estimate_memory(
+    workspace: Workspace,
+    config: ConfigArgument = None,
+    setup: SetupArgument = None,
+    trl_version: TrlVersionArgument = None,
+) -> MemoryEstimate:
+    """Estimate the GPU memory of a GRPO run per phase and rank what would lower it; does not run anything."""
+    from grpo_rlvr.memory import estimate
+
+    return estimate(config or {}, load_setup(setup), trl_version=trl_version, workspace=workspace)

@@ -1,0 +1,83 @@
+"""Step 4: launch TRL through the gate, watch, stop."""
+
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError
+
+from grpo_rlvr.errors import InputError
+from grpo_rlvr.models.run import LaunchResult, RunList, RunLogs, RunSpec, RunStatus, Stage
+from grpo_rlvr.tools.inputs import load_json_file
+from grpo_rlvr.workspace import Workspace
+
+RunId = Annotated[str, Field(description="Run id, as launch_training, sample_outputs or list_runs return it.")]
+
+
+def launch_training(
+    workspace: Workspace,
+    spec: Annotated[RunSpec | None, Field(description="The run: config, model, dataset, rewards, reading, ...")] = None,
+    path: Annotated[str | None, Field(description="JSON or YAML file with the spec instead.")] = None,
+    stage: Annotated[Stage, Field(description="proof: 2 steps; smoke: 10; full: all, after a green smoke.")] = "proof",
+    dry_run: Annotated[bool, Field(description="Only return commands, files and refusals.")] = False,
+) -> LaunchResult:
+    """Start a TRL GRPO run in the background if check and gate allow it; does not wait for it or override the gate."""
+    from grpo_rlvr.runs import launch
+
+    return launch(load_run_spec(workspace, spec, path), workspace, stage=stage, dry_run=dry_run)
+
+
+def run_status(workspace: Workspace, run_id: RunId) -> RunStatus:
+    """Report a run's state, progress, latest metrics and diagnosis; does not wait for it."""
+    from grpo_rlvr.runs import run_status as status
+
+    return status(run_id, workspace)
+
+
+def run_logs(
+    workspace: Workspace,
+    run_id: RunId,
+    tail: Annotated[int, Field(ge=1, le=2000, description="Last lines to return.")] = 100,
+    since: Annotated[int, Field(ge=0, description="Only lines from this one on (0-based).")] = 0,
+    grep: Annotated[str | None, Field(description="Only lines that contain this text or match this regex.")] = None,
+) -> RunLogs:
+    """Return lines of a run's log; does not follow it."""
+    from grpo_rlvr.runs import run_logs as logs
+
+    return logs(run_id, workspace, tail=tail, since=since, grep=grep)
+
+
+def stop_run(workspace: Workspace, run_id: RunId) -> RunStatus:
+    """Stop a run, with a checkpoint first; does not delete anything."""
+    from grpo_rlvr.runs import stop_run as stop
+
+    return stop(run_id, workspace)
+
+
+def list_runs(
+    workspace: Workspace,
+    limit: Annotated[int, Field(ge=1, le=500, description="Newest runs to return.")] = 50,
+) -> RunList:
+    """List this workspace's training and sampling runs, newest first; shows no metrics."""
+    from grpo_rlvr.runs import list_runs as runs
+
+    found = runs(workspace)
+    return RunList(runs=found.runs[:limit], total=found.total)
+
+
+def load_run_spec(workspace: Workspace, spec: RunSpec | dict[str, Any] | None, path: str | None) -> RunSpec:
+    """Return the spec given inline or as a file.
+
+    Raises:
+        InputError: both or neither given, or not a spec; every wrong field is named.
+    """
+    if (spec is None) == (path is None):
+        raise InputError("give exactly one of 'spec' and 'path'", where="arguments", remedy="Name the spec's file.")
+    if isinstance(spec, RunSpec):
+        return spec
+    raw = spec if spec is not None else load_json_file(workspace, path or "", "path")
+    try:
+        return RunSpec.model_validate(raw)
+    except ValidationError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, item['loc'])) or 'spec'}: {item['msg']}" for item in error.errors()[:5])
+        raise InputError(
+            f"not a run spec: {wrong}", where=path or "argument 'spec'", remedy="Mend these fields."
+        ) from None

@@ -1,0 +1,88 @@
+"""Steps 1 and 3: sample outputs, run the rewards over them, route."""
+
+import json
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError
+
+from grpo_rlvr.errors import InputError
+from grpo_rlvr.interpreter import training_interpreter
+from grpo_rlvr.models.common import RewardSpec
+from grpo_rlvr.models.run import Endpoint, RunStarted, SampleRequest
+from grpo_rlvr.models.score import ScoreResult
+from grpo_rlvr.tools.registry import Progress
+from grpo_rlvr.workspace import Workspace
+
+
+def sample_outputs(
+    workspace: Workspace,
+    prompts: Annotated[
+        str | list[dict[str, Any]],
+        Field(description="JSONL or parquet file, datasets folder or hub id; or rows with `prompt` and columns."),
+    ],
+    model: Annotated[str | None, Field(description="Model folder or hub id; or give 'endpoint'.")] = None,
+    endpoint: Annotated[Endpoint | None, Field(description="A served model instead of 'model'.")] = None,
+    config: Annotated[
+        dict[str, Any] | None, Field(description="GRPOConfig arguments whose sampling settings are used.")
+    ] = None,
+    num_per_prompt: Annotated[int, Field(ge=1, le=1024, description="Completions of each prompt.")] = 8,
+    limit: Annotated[int | None, Field(ge=1, description="Use only the first prompts.")] = None,
+    seed: Annotated[int, Field(ge=0, description="Seed of the sampling.")] = 0,
+    resume: Annotated[str | None, Field(description="Run id of a sampling to continue.")] = None,
+) -> RunStarted:
+    """Start sampling completions as a background run and return its id at once; does not score them."""
+    from grpo_rlvr.runs import start_sampling
+
+    request = SampleRequest(
+        prompts=prompts, model=model, endpoint=endpoint, config=config or {}, num_per_prompt=num_per_prompt,
+        limit=limit, seed=seed, resume=resume,
+    )  # fmt: skip
+    return start_sampling(request, workspace)
+
+
+def score_samples(
+    workspace: Workspace,
+    rewards: Annotated[
+        list[RewardSpec],
+        Field(min_length=1, description="Rewards as in training: built in by name, or 'file.py:func'."),
+    ],
+    path: Annotated[str | None, Field(description="Samples file: JSONL with prompt, completion and columns.")] = None,
+    samples: Annotated[list[dict[str, Any]] | None, Field(description="The samples themselves instead.")] = None,
+    columns: Annotated[
+        dict[str, str] | None, Field(description="Columns to rename before the rewards see them, {from: to}.")
+    ] = None,
+    config: Annotated[
+        dict[str, Any] | None, Field(description="GRPOConfig arguments; num_generations and the cap are read.")
+    ] = None,
+    progress: Progress | None = None,
+) -> ScoreResult:
+    """Run the rewards over samples, attack them, and say whether RL applies; does not replace a person's reading."""
+    from grpo_rlvr.inspection import score
+
+    if (samples is None) == (path is None):
+        raise InputError("give exactly one of 'samples' and 'path'", where="arguments", remedy="Name the samples file.")
+    source = samples if samples is not None else workspace.file(path or "", "path")
+    return score(
+        source, rewards, workspace, columns=columns, interpreter=training_interpreter(workspace), config=config,
+        progress=progress,
+    )  # fmt: skip
+
+
+def parse_reward_specs(texts: list[str]) -> list[RewardSpec]:
+    """Read reward specs from a command line: a name, `file.py:func`, or a JSON object.
+
+    Raises:
+        InputError: not a spec.
+    """
+    specs = []
+    for text in texts:
+        try:
+            raw = json.loads(text) if text.lstrip().startswith("{") else {"reward": text}
+            specs.append(RewardSpec.model_validate(raw))
+        except (json.JSONDecodeError, ValidationError) as error:
+            raise InputError(
+                f"{text[:120]!r} is no reward spec: {str(error).splitlines()[0]}",
+                where="--reward",
+                remedy='Give a name, file.py:func, or {"reward": ..., "args": {...}, "weight": 1.0}.',
+            ) from None
+    return specs
