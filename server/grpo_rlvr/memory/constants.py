@@ -1,0 +1,121 @@
+"""Every constant of the estimate with its source: read in code, measured on a CPU, or published as measured.
+
+GB is 1e9 bytes throughout.
+"""
+
+from typing import NamedTuple
+
+GB = 1e9
+
+# The estimator's own lean side: against an estimator calibrated on A100 and L4 runs it answers 1 to 7 % lower, and
+# that one's worst under-prediction is 8.9 %. So the last tenth of a card is not promised.
+FITS_SHARE = 0.90
+
+# Caching allocator: reserved over allocated, one GPU and several (specs.py of agilerl-arena 1.29.0, measured there).
+RESERVED_ONE_GPU = 1.05
+RESERVED_MANY_GPUS = 1.07
+# NCCL buffers of a multi-GPU process in GB (same source); L4 machines use far smaller channels.
+NCCL_GB = 0.6
+NCCL_L4_GB = 0.1
+
+# What vLLM needs beside its weights: activations of the 4,096-token profiling batch and captured CUDA graphs. The pool
+# check needs no more than that it is not less (vllm/v1/worker/gpu_worker.py takes it out of the utilization share).
+VLLM_WORK_GB = 1.0
+# Left on the GPU by an engine asleep at level 2: its CUDA context share and graphs. Not measured publicly.
+SLEEP_RESIDUE_GB = 0.6
+
+# bitsandbytes: 4 bits, one 8-bit scale per 64 weights, one float32 per 256 scales (functional.py, nf4 double quant);
+# without double quantisation a float32 per 64 weights.
+NF4_DOUBLE_QUANT_BYTES = 0.5 + 1 / 64 + 4 / (64 * 256)
+NF4_BYTES = 0.5 + 4 / 64
+# bitsandbytes 8-bit Adam: two 1-byte states and a float32 scale per 256 for each (optim/optimizer.py, block size 256).
+ADAM_8BIT_BYTES = 2 * (1 + 4 / 256)
+
+# TRL >= 1.15 (trl/kernels/chunked_logprob.py): the head runs in tiles of tokens x vocabulary columns.
+TILE_TOKENS = 4096
+TILE_COLUMNS = 32_768
+
+# DeepSpeed ZeRO-3 keeps the gathered parameters of the layer at work and of the prefetched one; its default buckets
+# (stage3_prefetch_bucket_size, reduce_bucket_size under "auto") come to about half a GB for a 7B. Stages 1 and 2 use
+# one reduce bucket of 5e8 elements in bf16 (deepspeed/runtime/config.py defaults).
+ZERO3_BUCKETS_GB = 0.5
+ZERO2_BUCKET_GB = 1.0
+
+# Baseline of a CPU process that has imported torch, transformers and trl (measured: resident set after the imports).
+CPU_PROCESS_GB = 0.8
+
+
+class Card(NamedTuple):
+    """A GPU model: memory as CUDA reports it, memory bandwidth, context size, all in GB (per second)."""
+
+    memory_gb: float
+    bandwidth_gb_s: float
+    context_gb: float
+    label: str
+
+
+# CUDA context in GB: T4, L4, A100 and H100 from agilerl-arena 1.29.0 (measured); others take their generation's.
+CONTEXT_GB = {"T4": 0.4, "L4": 0.7, "A100": 1.33, "H100": 1.05}
+DEFAULT_CONTEXT_GB = 0.7
+# Memory: torch.cuda.get_device_properties().total_memory as published in run logs; bandwidth: vendor data sheets.
+CARDS: dict[str, Card] = {
+    "T4": Card(15.8, 320, 0.4, "T4 16 GB"),
+    "V100-16": Card(16.9, 900, 0.7, "V100 16 GB"),
+    "V100": Card(34.1, 900, 0.7, "V100 32 GB"),
+    "L4": Card(24.1, 300, 0.7, "L4 24 GB"),
+    "A10": Card(24.1, 600, 0.7, "A10 24 GB"),
+    "RTX3090": Card(25.4, 936, 0.7, "RTX 3090 24 GB"),
+    "RTX4090": Card(25.4, 1008, 0.7, "RTX 4090 24 GB"),
+    "RTX5090": Card(33.7, 1792, 0.7, "RTX 5090 32 GB"),
+    "A100-40": Card(42.4, 1555, 1.33, "A100 40 GB"),
+    "L40S": Card(47.8, 864, 0.7, "L40S 48 GB"),
+    "A6000": Card(51.0, 768, 0.7, "RTX A6000 48 GB"),
+    "A100": Card(85.1, 2039, 1.33, "A100 80 GB"),
+    "H100": Card(85.0, 3350, 1.05, "H100 80 GB"),
+    "H20": Card(102.6, 4000, 1.05, "H20 96 GB"),
+    "GH200": Card(101.9, 4000, 1.05, "GH200 96 GB"),
+    "H200": Card(150.1, 4800, 1.05, "H200 141 GB"),
+    "B200": Card(191.5, 8000, 1.05, "B200 180 GB"),
+    "MI300X": Card(205.8, 5300, 1.05, "MI300X 192 GB"),
+    # Unified memory: CUDA sees 121.7 GiB and about 102 GiB are free once the system runs.
+    "SPARK": Card(109.5, 273, 0.7, "DGX Spark 128 GB, 102 GiB free"),
+}
+# Other spellings of a card's name, after upper-casing and dropping spaces and dashes; longest first.
+CARD_ALIASES: tuple[tuple[str, str], ...] = (
+    ("A10040", "A100-40"), ("A800", "A100"), ("A100", "A100"), ("H800", "H100"), ("H100", "H100"), ("H200", "H200"),
+    ("B200", "B200"), ("GH200", "GH200"), ("H20", "H20"), ("L40S", "L40S"), ("A6000", "A6000"), ("A10G", "A10"),
+    ("A10", "A10"), ("L4", "L4"), ("T4", "T4"), ("V10016", "V100-16"), ("V100", "V100"), ("3090", "RTX3090"),
+    ("4090", "RTX4090"), ("5090", "RTX5090"), ("MI300X", "MI300X"), ("SPARK", "SPARK"), ("GB10", "SPARK"),
+)  # fmt: skip
+# Share of the peak bandwidth that decoding sustains: weight-streaming kernels of vLLM reach 60 to 80 %.
+SUSTAINED_BANDWIDTH = 0.7
+
+
+class LayerCoefficients(NamedTuple):
+    """Bytes that one decoder layer saves for backward per token: times hidden, MLP width, query width, key width."""
+
+    hidden: float
+    intermediate: float
+    queries: float
+    keys: float
+
+    def bytes_per_token(self, hidden: int, intermediate: int, queries: int, keys: int) -> float:
+        """Return the bytes one token costs in one layer."""
+        return self.hidden * hidden + self.intermediate * intermediate + self.queries * queries + self.keys * keys
+
+
+# Measured with saved-tensor hooks on CPU (sdpa, transformers 5.24, torch 2.13); tests/memory re-measures them.
+# bf16: two RMSNorms save x in float32, its normed bf16 copy and the product (2 x 8 H); gate, up, their activation and
+# product (8 I); rotated q and the attention output (4 Hq), k and v (4 Hkv).
+LAYER_BF16 = LayerCoefficients(16.0, 8.0, 4.3, 3.8)
+LAYER_FP32_AUTOCAST = LayerCoefficients(26.0, 8.0, 4.3, 3.8)
+LAYER_BF16_LORA = LayerCoefficients(18.4, 8.1, 6.7, 3.9)
+QK_NORM_EXTRA = LayerCoefficients(0.0, 0.0, 6.4, 6.0)
+# Eager attention keeps scores, probabilities and their float32 softmax: B x heads x length^2 x 8 bytes a live layer.
+EAGER_BYTES = 8
+# Backward of a recomputed layer holds what it saved plus the gradients in flight.
+RECOMPUTE_FACTOR = 1.3
+
+# Full-logits head, bytes per logit of the completion at the peak of backward.
+HEAD_BYTES_TO_1_9 = 16.0
+HEAD_BYTES_1_10_TO_1_14 = 12.0

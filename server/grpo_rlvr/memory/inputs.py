@@ -1,0 +1,356 @@
+"""Reading a plan from a config and a setup: what is stated is checked, what is not is assumed and listed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from grpo_rlvr.errors import InputError
+from grpo_rlvr.memory.checks import flag, integer, number
+from grpo_rlvr.memory.facts import resolve_facts
+from grpo_rlvr.memory.hardware import read_devices
+from grpo_rlvr.memory.plan import Engine, Lora, Plan, Sharding
+from grpo_rlvr.models.setup import Setup
+from grpo_rlvr.workspace import Workspace
+
+# Longer than any published context, so that a slipped digit is noticed.
+MAX_LENGTH = 100_000_000
+MAX_BATCH = 1_000_000
+DEFAULT_PROMPT = 512
+ALL_LINEAR = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+# transformers' spellings and the usual short ones.
+DTYPES = {
+    "float32": "float32", "fp32": "float32", "float": "float32", "bfloat16": "bfloat16", "bf16": "bfloat16",
+    "float16": "float16", "fp16": "float16", "half": "float16", "auto": "auto",
+}  # fmt: skip
+QUANTIZED = {
+    "nf4": "nf4", "fp4": "nf4", "4bit": "nf4", "4-bit": "nf4", "int4": "nf4", "bnb-4bit": "nf4", "bitsandbytes": "nf4",
+    "qlora": "nf4", "bnb": "nf4", "awq": "nf4", "gptq": "nf4", "int8": "int8", "8bit": "int8", "8-bit": "int8",
+    "bnb-8bit": "int8", "fp8": "int8", "none": "", "": "", "nf4-single": "nf4-single",
+}  # fmt: skip
+
+
+@dataclass
+class Reader:
+    """Reads stated values and remembers the assumed ones."""
+
+    config: Mapping[str, Any]
+    setup: Setup
+    defaults: Any
+    assumed: list[tuple[str, Any, str]] = field(default_factory=list)
+
+    def stated(self, name: str) -> Any:
+        """Return a config value, None when it is not stated."""
+        return self.config.get(name)
+
+    def default(self, name: str, fallback: Any) -> Any:
+        """Return this TRL version's default of a field, `fallback` where it has none."""
+        value = self.defaults.default(name)
+        return fallback if value is None else value
+
+    def integer(self, name: str, fallback: int, *, minimum: int = 1, maximum: int = MAX_BATCH) -> int:
+        """Return a whole number of the config, or its default."""
+        value = self.stated(name)
+        value = self.default(name, fallback) if value is None else value
+        return integer(value, f"config.{name}", minimum=minimum, maximum=maximum)
+
+    def number(self, name: str, fallback: float, *, minimum: float = 0.0, maximum: float | None = None) -> float:
+        """Return a number of the config, or its default."""
+        value = self.stated(name)
+        value = self.default(name, fallback) if value is None else value
+        return number(value, f"config.{name}", minimum=minimum, maximum=maximum)
+
+    def flag(self, name: str, fallback: bool) -> bool:
+        """Return a boolean of the config, or its default."""
+        value = self.stated(name)
+        value = self.default(name, fallback) if value is None else value
+        return flag(value, f"config.{name}")
+
+    def assume(self, name: str, value: Any, to_know: str) -> None:
+        """Note an input that was not stated."""
+        self.assumed.append((name, value, to_know))
+
+
+def read_plan(
+    config: Mapping[str, Any], setup: Setup, trl_version: str | None, workspace: Workspace | None = None
+) -> Plan:
+    """Return the plan of a config and its setup.
+
+    Raises:
+        InputError: a value that cannot be right, an unknown model, or facts that contradict each other.
+    """
+    from grpo_rlvr.config import newest_version, table
+
+    if not isinstance(config, Mapping):
+        raise InputError(f"a config must be an object, got {type(config).__name__}", where="argument 'config'")
+    stated_version = trl_version or setup.get("versions.trl")
+    version_text = str(stated_version or newest_version())
+    reader = Reader(config, setup, table(version_text))
+    if stated_version is None:
+        reader.assume(
+            "versions.trl", version_text, "`grpo-rlvr doctor`, or the TRL version of the training interpreter"
+        )
+    version = _minor(version_text)
+    resolved = resolve_facts(setup, workspace)
+    reader.assumed += resolved.assumed
+    sharding = _sharding(reader)
+    engine = _engine(reader)
+    devices = read_devices(reader, engine, sharding, resolved.facts)
+    if devices.training > 1 and sharding.engine == "single":
+        sharding = Sharding("ddp", 0, sharding.offload)
+    batch = reader.integer("per_device_train_batch_size", 8)
+    accumulation = reader.integer("gradient_accumulation_steps", 1)
+    prompt, completion = _lengths(reader)
+    engine = _with_length(engine, prompt + completion)
+    quantized = _quantized(reader)
+    lora = _lora(reader, quantized)
+    return Plan(
+        facts=resolved.facts, version=version, trl_version=version_text, batch=batch, accumulation=accumulation,
+        generation_steps=_generation_steps(reader, batch, accumulation, devices.training, version),
+        prompt=prompt, completion=completion, generations=reader.integer("num_generations", 8),
+        dtype=_dtype(reader), autocast=_autocast(reader, version, devices.kind), quantized=quantized, lora=lora,
+        optim=_optim(reader), checkpointing=reader.flag("gradient_checkpointing", False),
+        attention=_attention(reader), liger=_liger(reader), beta=reader.number("beta", 0.0),
+        logprob_pass=_logprob_pass(reader, engine, accumulation),
+        gather_for_generation=reader.flag("ds3_gather_for_generation", True),
+        head_fp32=reader.flag("cast_lm_head_to_fp32", False),
+        engine=engine, devices=devices, sharding=sharding,
+        learning_rate=reader.number("learning_rate", 1e-6),
+        experts_are_linears=_experts_are_linears(setup), version_stated=stated_version is not None,
+        streamed_sync=_streams(setup), assumed=tuple(reader.assumed),
+    )  # fmt: skip
+
+
+def _minor(version: str) -> tuple[int, int]:
+    from packaging.version import Version
+
+    release = Version(version).release
+    return release[0], release[1] if len(release) > 1 else 0
+
+
+def _lengths(reader: Reader) -> tuple[int, int]:
+    completion = reader.integer("max_completion_length", 512, maximum=MAX_LENGTH)
+    stated = reader.stated("max_prompt_length")
+    limit = None if stated is None else integer(stated, "config.max_prompt_length", minimum=0, maximum=MAX_LENGTH)
+    longest = reader.setup.get("dataset.max_prompt_tokens")
+    if longest is not None:
+        # A limit that nobody stated (512 up to TRL 0.24) does not shorten a prompt that somebody measured.
+        prompt = integer(longest, "setup.dataset.max_prompt_tokens", minimum=0, maximum=MAX_LENGTH)
+        return (min(prompt, limit) if limit else prompt), completion
+    prompt = limit or reader.default("max_prompt_length", DEFAULT_PROMPT)
+    reader.assume("dataset.max_prompt_tokens", prompt, "the longest prompt of the dataset in tokens, template included")
+    return prompt, completion
+
+
+def _generation_steps(reader: Reader, batch: int, accumulation: int, processes: int, version: tuple[int, int]) -> int:
+    # Until 0.17 every micro-batch was generated by itself (no steps_per_generation field).
+    if "steps_per_generation" not in reader.defaults and version < (0, 18):
+        return 1
+    total = reader.stated("generation_batch_size")
+    if total is not None:
+        size = integer(total, "config.generation_batch_size", minimum=1, maximum=MAX_BATCH)
+        return max(size // (batch * processes), 1)
+    steps = reader.stated("steps_per_generation")
+    if steps is None:
+        return accumulation
+    return integer(steps, "config.steps_per_generation", minimum=1, maximum=MAX_BATCH)
+
+
+def _init_kwargs(reader: Reader) -> Mapping[str, Any]:
+    value = reader.stated("model_init_kwargs") or {}
+    if not isinstance(value, Mapping):
+        raise InputError(f"must be an object, got {type(value).__name__}", where="config.model_init_kwargs")
+    return value
+
+
+def _dtype(reader: Reader) -> str:
+    kwargs = _init_kwargs(reader)
+    stated = kwargs.get("dtype", kwargs.get("torch_dtype"))
+    where = "config.model_init_kwargs.dtype"
+    if stated is None and reader.setup.get("model.dtype") is not None:
+        stated, where = reader.setup.get("model.dtype"), "setup.model.dtype"
+    if stated is None:
+        reader.assume("model_init_kwargs.dtype", "float32", "TRL loads a model given by name in float32; state the "
+                      "dtype if the model is loaded elsewhere")  # fmt: skip
+        return "float32"
+    name = str(stated).removeprefix("torch.").lower()
+    if name not in DTYPES:
+        raise InputError(f"unknown dtype {stated!r:.60}", where=where, remedy="Use bfloat16, float16, float32 or auto.")
+    # Checkpoints of this decade are stored in bfloat16, which is what auto loads.
+    return "bfloat16" if DTYPES[name] == "auto" else DTYPES[name]
+
+
+def _autocast(reader: Reader, version: tuple[int, int], kind: str) -> str:
+    if reader.stated("fp16") is not None and flag(reader.stated("fp16"), "config.fp16"):
+        return "float16"
+    stated = reader.stated("bf16")
+    if stated is None:
+        # GRPOConfig.bf16 is True unless fp16 is set since 0.19; before, TrainingArguments' False.
+        return "bfloat16" if version >= (0, 19) else ""
+    return "bfloat16" if flag(stated, "config.bf16") else ""
+
+
+def _quantized(reader: Reader) -> str:
+    value = reader.setup.get("model.quantized")
+    kwargs = _init_kwargs(reader).get("quantization_config")
+    if value is None and isinstance(kwargs, Mapping):
+        value = kwargs
+    if value is None or value is False:
+        return ""
+    if value is True:
+        reader.assume("model.quantized", "nf4 with double quantisation", "the BitsAndBytesConfig of the run")
+        return "nf4"
+    if isinstance(value, Mapping):
+        if value.get("load_in_8bit"):
+            return "int8"
+        return "nf4" if value.get("bnb_4bit_use_double_quant") else "nf4-single"
+    name = str(value).lower().strip()
+    if name not in QUANTIZED:
+        raise InputError(
+            f"unknown quantisation {value!r:.60}",
+            where="setup.model.quantized",
+            remedy="Use nf4, int8, or leave it out.",
+        )
+    return QUANTIZED[name]
+
+
+def _lora(reader: Reader, quantized: str) -> Lora | None:
+    peft_config = reader.setup.sections.get("peft_config")
+    model = reader.setup.section("model")
+    stated = model.get("peft")
+    if isinstance(peft_config, Mapping) and stated is None:
+        stated = True
+    if stated is None and (model.get("lora_r") is not None or model.get("adapter")):
+        stated = True
+    if stated is None and quantized:
+        # Quantised weights cannot be trained themselves.
+        stated = True
+    if stated is None:
+        reader.assume("model.peft", False, "whether the trainer is given a peft_config")
+    if isinstance(stated, str):
+        stated = stated.lower() not in ("", "none", "full", "false")
+    if not stated:
+        return None
+    details = peft_config if isinstance(peft_config, Mapping) else {}
+    rank = details.get("r", model.get("lora_r"))
+    targets = details.get("target_modules", model.get("lora_targets"))
+    if rank is None:
+        rank = 16
+        reader.assume("model.lora_r", rank, "r of the LoraConfig")
+    if targets is None:
+        targets = "all-linear"
+        reader.assume("model.lora_targets", targets, "target_modules of the LoraConfig")
+    return Lora(integer(rank, "setup.model.lora_r", minimum=1, maximum=65_536), _targets(targets))
+
+
+def _targets(value: Any) -> tuple[str, ...]:
+    if value == "all-linear":
+        return ALL_LINEAR
+    if isinstance(value, str):
+        value = [part.strip() for part in value.replace("|", ",").split(",")]
+    if not isinstance(value, list | tuple | set) or not all(isinstance(part, str) for part in value):
+        raise InputError("must be 'all-linear' or a list of module names", where="setup.model.lora_targets")
+    known = tuple(
+        name for name in (*ALL_LINEAR, "lm_head", "embed_tokens") if any(part.endswith(name) for part in value)
+    )
+    # Fused or unusual names (qkv_proj, c_attn): count as if everything were targeted.
+    return known or ALL_LINEAR
+
+
+def _optim(reader: Reader) -> str:
+    value = reader.stated("optim")
+    value = reader.default("optim", "adamw_torch") if value is None else value
+    if not isinstance(value, str):
+        raise InputError(f"must be a string, got {type(value).__name__}", where="config.optim")
+    return value.rsplit(".", 1)[-1].lower()
+
+
+def _attention(reader: Reader) -> str:
+    kwargs = _init_kwargs(reader)
+    model = reader.setup.section("model")
+    value = kwargs.get("attn_implementation") or model.get("attn") or model.get("attn_implementation") or "sdpa"
+    return str(value).lower()
+
+
+def _liger(reader: Reader) -> bool:
+    return any(
+        reader.stated(name) is not None and flag(reader.stated(name), f"config.{name}")
+        for name in ("use_liger_kernel", "use_liger_loss")
+    )
+
+
+def _logprob_pass(reader: Reader, engine: Engine, accumulation: int) -> bool:
+    if engine.mode != "none" and reader.flag("vllm_importance_sampling_correction", False):
+        return True
+    iterations = reader.integer("num_iterations", 1)
+    steps = reader.stated("steps_per_generation")
+    misaligned = steps is not None and integer(steps, "config.steps_per_generation", minimum=1) != accumulation
+    return iterations > 1 or misaligned
+
+
+def _engine(reader: Reader) -> Engine:
+    if not reader.flag("use_vllm", False):
+        return Engine()
+    mode = reader.stated("vllm_mode") or reader.default("vllm_mode", "colocate")
+    if mode not in ("colocate", "server"):
+        raise InputError(f"must be colocate or server, got {mode!r:.60}", where="config.vllm_mode")
+    utilization = reader.number("vllm_gpu_memory_utilization", 0.9, maximum=1.0)
+    length = reader.stated("vllm_max_model_length") or reader.stated("vllm_max_model_len")
+    return Engine(
+        mode=mode,
+        utilization=utilization,
+        tensor_parallel=reader.integer("vllm_tensor_parallel_size", 1, maximum=1024),
+        max_length=integer(length, "config.vllm_max_model_length", minimum=1, maximum=MAX_LENGTH) if length else 0,
+        sleep=mode == "colocate" and reader.flag("vllm_enable_sleep_mode", False),
+    )
+
+
+def _with_length(engine: Engine, needed: int) -> Engine:
+    if engine.mode == "none" or engine.max_length:
+        return engine
+    from dataclasses import replace
+
+    return replace(engine, max_length=needed)
+
+
+def _sharding(reader: Reader) -> Sharding:
+    launch, hardware = reader.setup.section("launch"), reader.setup.section("hardware")
+    engine = launch.get("engine")
+    stage = launch.get("zero_stage", hardware.get("deepspeed_stage"))
+    offload = _offload(launch.get("offload"))
+    if hardware.get("fsdp_version") is not None or engine == "fsdp" or reader.stated("fsdp"):
+        return Sharding("fsdp", 3, offload)
+    stated = reader.stated("deepspeed")
+    if stage is None and isinstance(stated, Mapping):
+        zero = stated.get("zero_optimization")
+        stage = zero.get("stage") if isinstance(zero, Mapping) else None
+    if stage is None and isinstance(stated, str):
+        stage = next((number for number in (3, 2, 1) if f"zero{number}" in stated.lower().replace("_", "")), None)
+        if stage is None:
+            stage = 3
+            reader.assume("launch.zero_stage", 3, "zero_optimization.stage of the DeepSpeed config")
+    if stage is None:
+        return Sharding("ddp" if engine == "ddp" else "single", 0, offload)
+    level = integer(stage, "setup.launch.zero_stage", minimum=0, maximum=3)
+    return Sharding("deepspeed" if level or engine == "deepspeed" else "single", level, offload)
+
+
+def _offload(value: Any) -> frozenset[str]:
+    if value is None or value is False:
+        return frozenset()
+    parts = [value] if isinstance(value, str) else value
+    if value is True:
+        parts = ["param", "optimizer"]
+    if not isinstance(parts, list | tuple) or not all(part in ("param", "optimizer") for part in parts):
+        raise InputError("must be a list of 'param' and 'optimizer'", where="setup.launch.offload")
+    return frozenset(parts)
+
+
+def _experts_are_linears(setup: Setup) -> bool:
+    # transformers 5 keeps a layer's experts as one parameter, which bitsandbytes and LoRA's all-linear pass over.
+    stated = setup.get("versions.transformers")
+    return isinstance(stated, str) and stated.split(".")[0] == "4"
+
+
+def _streams(setup: Setup) -> bool:
+    # ms-swift's trainer, built on TRL's, merges and sends adapters group by group (move_model_batches).
+    return "swift" in str(setup.get("launch.framework") or "").lower()

@@ -1,0 +1,225 @@
+"""Levers: config changes ranked by what they save for this config, each computed by estimating the changed config."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from grpo_rlvr.memory import terms as t
+from grpo_rlvr.memory.phases import Computed
+from grpo_rlvr.memory.plan import Plan
+from grpo_rlvr.models.memory import Alternative, Lever
+from grpo_rlvr.models.setup import Setup
+
+# Below this a lever is not worth a line.
+MIN_SAVING_GB = 0.05
+Again = Callable[..., Computed]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A candidate: config fields to set and drop, what it costs, whether the objective stays the same."""
+
+    text: str
+    cost: str
+    set: Mapping[str, Any] = field(default_factory=dict)
+    unset: tuple[str, ...] = ()
+    safe: bool = True
+
+    def apply(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the changed config."""
+        kept = {key: value for key, value in config.items() if key not in self.unset}
+        return kept | dict(self.set)
+
+
+def find_levers(now: Computed, config: Mapping[str, Any], again: Again) -> list[Lever]:
+    """Return the config changes that lower the peak, safe ones first, then by what they save."""
+    levers = []
+    for change in _candidates(now, config):
+        after = again(change.apply(config))
+        saved = now.peak_gb - after.peak_gb
+        mended = now.pool_too_small and not after.pool_too_small
+        if saved < MIN_SAVING_GB and not mended:
+            continue
+        levers.append(
+            Lever(
+                change=change.text,
+                set=dict(change.set),
+                unset=[name for name in change.unset if name in config],
+                saves_gb=round(max(saved, 0.0), 3),
+                peak_gb=round(after.peak_gb, 3),
+                verdict=after.verdict,
+                cost=change.cost,
+                safe=change.safe,
+            )
+        )
+    return sorted(levers, key=lambda lever: (not lever.safe, -lever.saves_gb))
+
+
+def _candidates(now: Computed, config: Mapping[str, Any]) -> Iterator[Change]:
+    from grpo_rlvr.config import table
+
+    known = table(now.plan.trl_version)
+    for change in (*_batch(now.plan, config), *_training(now.plan, config), *_engine(now, config), *_data(now.plan)):
+        if all(name in known for name in change.set):
+            yield change
+
+
+def _batch(plan: Plan, config: Mapping[str, Any]) -> Iterator[Change]:
+    seen = set()
+    for batch in (plan.batch // 2, 1):
+        if batch < 1 or plan.batch % batch or batch in seen or batch == plan.batch:
+            continue
+        seen.add(batch)
+        factor = plan.batch // batch
+        changes: dict[str, Any] = {
+            "per_device_train_batch_size": batch, "gradient_accumulation_steps": plan.accumulation * factor,
+        }  # fmt: skip
+        if config.get("steps_per_generation") is not None:
+            changes["steps_per_generation"] = plan.generation_steps * factor
+        yield Change(
+            f"per_device_train_batch_size {plan.batch} -> {batch}, with {factor} x the accumulation",
+            "Same batch for the optimizer; more, smaller forward and backward passes, so slower.",
+            changes,
+        )
+
+
+def _training(plan: Plan, config: Mapping[str, Any]) -> Iterator[Change]:
+    if not plan.checkpointing:
+        yield Change(
+            "gradient checkpointing on", "Every layer's forward runs twice: about a third more time a step.",
+            {"gradient_checkpointing": True},
+        )  # fmt: skip
+    if plan.attention == "eager":
+        yield Change(
+            "sdpa instead of eager attention", "None; it is also faster.",
+            {"model_init_kwargs": {**_init_kwargs(config), "attn_implementation": "sdpa"}},
+        )  # fmt: skip
+    master = plan.sharding.engine == "deepspeed" and plan.sharding.stage > 0
+    if t.WIDTH[plan.dtype] == 4 and (not plan.full or master) and plan.autocast != "float16" and not plan.on_cpu:
+        kwargs = {key: value for key, value in _init_kwargs(config).items() if key != "torch_dtype"}
+        yield Change(
+            "load the frozen weights in bfloat16", "None for LoRA: the adapters stay in float32.",
+            {"model_init_kwargs": {**kwargs, "dtype": "bfloat16"}},
+        )  # fmt: skip
+    if "8bit" not in plan.optim and "optimizer" not in plan.sharding.offload and not (master or plan.on_cpu):
+        yield Change(
+            f"8-bit AdamW instead of {plan.optim}", "Needs bitsandbytes; states are rounded to 8 bits in blocks.",
+            {"optim": "adamw_8bit"},
+        )  # fmt: skip
+
+
+def _init_kwargs(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    value = config.get("model_init_kwargs")
+    return value if isinstance(value, Mapping) else {}
+
+
+def _engine(now: Computed, config: Mapping[str, Any]) -> Iterator[Change]:
+    plan = now.plan
+    if plan.engine.mode != "colocate":
+        return
+    if not plan.engine.sleep:
+        yield Change(
+            "vLLM sleeps while training", "A few seconds a step to wake up and load the weights again.",
+            {"vllm_enable_sleep_mode": True},
+        )  # fmt: skip
+    yield from _pool_size(now)
+    yield Change(
+        "vLLM in server mode on another GPU", "Takes at least one more GPU, which idles while the others train.",
+        {"vllm_mode": "server"},
+        ("vllm_gpu_memory_utilization", "vllm_enable_sleep_mode", "vllm_tensor_parallel_size"),
+    )  # fmt: skip
+
+
+def _pool_size(now: Computed) -> Iterator[Change]:
+    plan = now.plan
+    memory = plan.devices.memory_gb
+    if not memory:
+        return
+    wanted = t.engine_sequence(plan) * (plan.generated * plan.engine.tensor_parallel - 1)
+    for share, text, cost in (
+        ((now.pool_needs + wanted) / 1e9 / memory, "room for all sequences at once", "None in speed."),
+        (now.pool_needs / 1e9 / memory, "room for one sequence at a time", "Generation is queued, so slower."),
+    ):
+        # Rounded up to a hundredth, with one to spare.
+        utilization = min(int(share * 100 + 1.999) / 100, 1.0)
+        if utilization < plan.engine.utilization or (now.pool_too_small and utilization < 0.95):
+            yield Change(
+                f"vLLM's share {plan.engine.utilization:g} -> {utilization:g} ({text})", cost,
+                {"vllm_gpu_memory_utilization": utilization},
+            )  # fmt: skip
+    needed = plan.prompt + plan.completion
+    if plan.engine.max_length > needed:
+        yield Change(
+            f"vllm_max_model_length {needed}", "Prompts beyond the stated length are refused.",
+            {"vllm_max_model_length": needed},
+        )  # fmt: skip
+
+
+def _data(plan: Plan) -> Iterator[Change]:
+    if plan.completion >= 128:
+        yield Change(
+            f"max_completion_length {plan.completion} -> {plan.completion // 2}",
+            "Longer answers are cut off, and a cut answer usually earns no reward.",
+            {"max_completion_length": plan.completion // 2}, safe=False,
+        )  # fmt: skip
+    if plan.full and plan.beta > 0:
+        yield Change(
+            "beta 0: no reference policy", "No KL penalty keeps the policy near the start.", {"beta": 0.0}, safe=False
+        )
+    if plan.engine.mode == "none" and plan.generation_steps > 1:
+        yield Change(
+            "generate one micro-batch at a time", "Fewer sequences share a decoding step, so generation is slower.",
+            {"steps_per_generation": 1}, ("generation_batch_size",), safe=False,
+        )  # fmt: skip
+
+
+def find_alternatives(now: Computed, config: Mapping[str, Any], setup: Setup, again: Again) -> list[Alternative]:
+    """Return the changes outside the config that lower the peak, by what they save."""
+    found = []
+    for text, cost, changes, version in _outside(now):
+        after = again(config, _changed(setup, changes), version)
+        saved = now.peak_gb - after.peak_gb
+        if saved < MIN_SAVING_GB:
+            continue
+        found.append(
+            Alternative(
+                change=text,
+                setup=dict(changes),
+                saves_gb=round(saved, 3),
+                peak_gb=round(after.peak_gb, 3),
+                verdict=after.verdict,
+                cost=cost,
+            )
+        )
+    return sorted(found, key=lambda item: -item.saves_gb)
+
+
+def _outside(now: Computed) -> Iterator[tuple[str, str, dict[str, Any], str | None]]:
+    plan = now.plan
+    if plan.full:
+        yield ("LoRA, rank 16, on all linears", "Trains 1 % of the parameters; wants a 10 x higher learning rate.",
+               {"model.peft": True, "model.lora_r": 16, "model.lora_targets": "all-linear", "model.dtype": "bfloat16"},
+               None)  # fmt: skip
+    if not plan.quantized and not plan.on_cpu and plan.sharding.stage < 3:
+        yield ("QLoRA: 4-bit base with LoRA", "Slower steps; with vLLM each sync loses precision.",
+               {"model.peft": True, "model.quantized": "nf4", "model.lora_r": plan.lora.rank if plan.lora else 16,
+                "model.lora_targets": "all-linear", "model.dtype": "bfloat16"}, None)  # fmt: skip
+    if plan.devices.training > 1 and plan.sharding.stage < 3 and not plan.quantized:
+        yield ("ZeRO-3 over the same GPUs", "Weights are gathered layer by layer, so slower steps.",
+               {"launch.zero_stage": 3, "launch.engine": "deepspeed"}, None)  # fmt: skip
+    if plan.devices.training == 1 and not plan.quantized and not plan.on_cpu and plan.full:
+        yield ("ZeRO-3 over 8 such GPUs", "Takes 8 GPUs.",
+               {"launch.zero_stage": 3, "launch.engine": "deepspeed", "hardware.gpus": 8}, None)  # fmt: skip
+    if plan.version < (1, 15):
+        yield ("TRL 1.15 or newer", "An upgrade; check the config against the new version.",
+               {"versions.trl": "1.16.0"}, "1.16.0")  # fmt: skip
+
+
+def _changed(setup: Setup, changes: Mapping[str, Any]) -> Setup:
+    sections = {key: dict(value) if isinstance(value, Mapping) else value for key, value in setup.sections.items()}
+    for dotted, value in changes.items():
+        section, key = dotted.split(".")
+        if not isinstance(sections.get(section), dict):
+            sections[section] = {}
+        sections[section][key] = value
+    return Setup(sections, setup.unused)

@@ -1,0 +1,99 @@
+"""What the numbers do not show by themselves: refusals at start, silent defaults, rules of thumb that mislead here."""
+
+from grpo_rlvr.memory import constants as c
+from grpo_rlvr.memory import terms as t
+from grpo_rlvr.memory.phases import Computed
+from grpo_rlvr.memory.plan import Plan
+
+
+def write_notes(computed: Computed) -> list[str]:
+    """Return the notes that hold for a plan."""
+    plan = computed.plan
+    return [*_sync(computed), *_cpu(plan), *_engine(computed), *_weights(plan), *_rest(plan, computed)]
+
+
+def _sync(computed: Computed) -> list[str]:
+    plan = computed.plan
+    if not t.gathers_for_sync(plan):
+        return []
+    size = t.sync_transient(plan) / c.GB
+    text = f"TRL gathers the whole model ({size:.0f} GB) on every GPU to merge the adapter at each weight sync"
+    memory = plan.devices.memory_gb
+    if not memory or computed.totals["weight_sync"] <= memory * c.GB:
+        return [f"{text}."]
+    if plan.version_stated:
+        return [f"{text}, which does not fit: use ZeRO-2, or FSDP, or more memory a GPU."]
+    return [
+        f"{text}, which does not fit this card. Trainers built on TRL that stream the merge (ms-swift) do fit; with "
+        "TRL's own trainer, stated by its version, the verdict is does_not_fit."
+    ]
+
+
+def _cpu(plan: Plan) -> list[str]:
+    if not plan.on_cpu:
+        return []
+    text = "Trains on the CPU: the figures are host memory of one process."
+    return [text] if plan.devices.memory_gb else [f"{text} State hardware.ram_gb for a verdict."]
+
+
+def _engine(computed: Computed) -> list[str]:
+    plan = computed.plan
+    notes = []
+    memory = plan.devices.memory_gb
+    if computed.pool_too_small:
+        notes.append(
+            f"vLLM refuses to start: its share of {computed.pool / c.GB:.1f} GB is below the "
+            f"{computed.pool_needs / c.GB:.1f} GB for its weights, work space and one sequence of "
+            f"{plan.engine.max_length:,} tokens."
+        )
+    if plan.engine.mode == "colocate" and memory and computed.totals["start"] / c.GB > memory:
+        notes.append("vLLM refuses to start: the policy is on the card already, and free memory is below its share.")
+    if plan.engine.sleep and computed.totals["generation"] > computed.totals["training"]:
+        notes.append(
+            "Sleep lowers the training peak only; while vLLM is awake the policy, its reference and its optimizer "
+            "states stay on the card, and that phase is the higher one here."
+        )
+    if plan.engine.mode != "none" and plan.quantized:
+        notes.append("4-bit weights with vLLM: each sync merges the adapter into 4-bit weights and loses precision.")
+    if plan.engine.mode == "server" and plan.devices.server == 0:
+        notes.append(
+            "The vLLM server's GPUs are not part of this estimate; it must run on other GPUs than the trainer."
+        )
+    return notes
+
+
+def _weights(plan: Plan) -> list[str]:
+    if not plan.full or plan.on_cpu:
+        return []
+    low = t.weight_width(plan) == 2
+    master = plan.sharding.engine == "deepspeed" and plan.sharding.stage > 0
+    if low and not master:
+        return [
+            "Full fine-tuning of 16-bit weights without a float32 copy: at a learning rate of 5e-7 about 1 % of the "
+            "weights move at all, at 1e-5 about 15 %. It saves memory and trains next to nothing; use float32 weights "
+            "with bf16 autocast, DeepSpeed ZeRO (which keeps a float32 copy), or LoRA."
+        ]
+    if not low and plan.autocast and not master:
+        return [
+            "Float32 weights with bf16 autocast are what a full fine-tune wants; bfloat16 weights would halve it, but "
+            "at GRPO's learning rates they hardly change. Shard (ZeRO-3, FSDP) or use LoRA instead."
+        ]
+    return []
+
+
+def _rest(plan: Plan, computed: Computed) -> list[str]:
+    notes = []
+    if plan.sharding.engine == "ddp" and computed.verdict == "does_not_fit":
+        notes.append(
+            "Plain data parallelism copies everything to each GPU: more GPUs never help a model that does not fit one."
+        )
+    if t.head_path(plan) in ("full16", "full12") and "head" in computed.phases["training"]:
+        notes.append(
+            f"TRL {plan.trl_version} holds the completions' full logits; since 1.15 they are computed in tiles, "
+            "whatever the loss."
+        )
+    if plan.liger and plan.version >= (1, 15):
+        notes.append("use_liger_kernel no longer lowers the head's memory from TRL 1.15 on: the head is tiled always.")
+    if plan.quantized and plan.facts.experts and not plan.experts_are_linears:
+        notes.append("transformers 5 keeps experts as one parameter a layer, which bitsandbytes leaves unquantised.")
+    return notes

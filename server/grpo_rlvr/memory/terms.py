@@ -1,0 +1,303 @@
+"""The terms of memory, in bytes on one GPU: each function says its formula, constants.py where its numbers are from."""
+
+from grpo_rlvr.memory import constants as c
+from grpo_rlvr.memory.plan import Plan
+
+WIDTH = {"float32": 4, "bfloat16": 2, "float16": 2}
+# Bytes of optimizer state per trained parameter: (states, follows the parameter's dtype). transformers' optim names.
+_STATES: tuple[tuple[str, float, bool], ...] = (
+    ("adafactor", 0.05, False),  # a row and a column per matrix, first moment off
+    ("lion_8bit", c.ADAM_8BIT_BYTES / 2, False),
+    ("lion", 1, True),
+    ("ademamix_8bit", c.ADAM_8BIT_BYTES * 1.5, False),
+    ("ademamix", 3, True),
+    ("8bit", c.ADAM_8BIT_BYTES, False),
+    ("4bit", 1.0, False),
+    ("rmsprop", 1, True),
+    ("adagrad", 1, True),
+    ("sgd", 0, True),
+    ("lomo", 0, True),
+    ("galore", 0.3, True),
+    ("apollo", 0.3, True),
+)
+
+
+def weight_width(plan: Plan) -> int:
+    """Bytes of an unquantised weight as it lies in memory while training."""
+    if plan.sharding.engine == "deepspeed" and plan.sharding.stage and plan.autocast and not plan.quantized:
+        return 2  # DeepSpeed casts the module to its bf16 or fp16; the float32 copy is in the optimizer
+    if plan.sharding.engine == "fsdp" and plan.full and plan.autocast:
+        return 4  # accelerate upcasts trained parameters to float32 under mixed precision
+    return WIDTH[plan.dtype]
+
+
+def trained_width(plan: Plan) -> int:
+    """Bytes of a trained parameter and of its gradient."""
+    if plan.full:
+        return weight_width(plan)
+    if plan.quantized or (plan.sharding.stage == 3 and plan.sharding.engine == "deepspeed"):
+        return 2
+    return 4  # PEFT keeps adapters in float32 (autocast_adapter_dtype)
+
+
+def adapter_params(plan: Plan) -> int:
+    """LoRA parameters: rank x (in + out) over the targeted linears."""
+    if plan.lora is None:
+        return 0
+    f = plan.facts
+    sizes = {
+        "q_proj": f.hidden + f.q_width, "k_proj": f.hidden + f.kv_width, "v_proj": f.hidden + f.kv_width,
+        "o_proj": f.q_width + f.hidden,
+    }  # fmt: skip
+    width, copies = f.intermediate, 1
+    if f.experts:
+        width, copies = (f.expert_intermediate, f.experts) if plan.experts_are_linears else (f.shared_intermediate, 1)
+    if width:
+        sizes |= dict.fromkeys(("gate_proj", "up_proj", "down_proj"), copies * (f.hidden + width))
+    per_layer = sum(size for name, size in sizes.items() if name in plan.lora.targets)
+    outer = sum(f.hidden + f.vocab for name in ("lm_head", "embed_tokens") if name in plan.lora.targets)
+    return plan.lora.rank * (f.layers * per_layer + outer)
+
+
+def trained_params(plan: Plan) -> int:
+    """Parameters that have gradients."""
+    return plan.facts.params if plan.full else adapter_params(plan)
+
+
+def quantized_params(plan: Plan) -> int:
+    """Weights stored quantised: the linears of the blocks, without experts held as one parameter."""
+    if not plan.quantized:
+        return 0
+    experts = 0 if plan.experts_are_linears else plan.facts.layers * plan.facts.expert_params
+    return min(plan.facts.block_linear_params - experts, plan.facts.params - plan.facts.embedding_params)
+
+
+def quantized_width(plan: Plan) -> float:
+    """Bytes of a quantised weight with its scales."""
+    return {"nf4": c.NF4_DOUBLE_QUANT_BYTES, "nf4-single": c.NF4_BYTES, "int8": 1.0}[plan.quantized]
+
+
+def whole_weights(plan: Plan) -> float:
+    """The policy's weights before sharding."""
+    packed = quantized_params(plan)
+    return packed * (quantized_width(plan) if packed else 0) + (plan.facts.params - packed) * weight_width(plan)
+
+
+def weights(plan: Plan) -> float:
+    """The policy's weights: params x width, 4-bit linears x 0.516; / GPUs under ZeRO-3 and FSDP; 0 if offloaded."""
+    if "param" in plan.sharding.offload:
+        return 0.0
+    shards = plan.devices.training if plan.sharding.stage == 3 else 1
+    return whole_weights(plan) / shards
+
+
+def adapters(plan: Plan) -> float:
+    """The adapter: LoRA parameters x 4 bytes (2 for QLoRA and ZeRO-3)."""
+    return adapter_params(plan) * trained_width(plan) / _shards(plan, 3)
+
+
+def _shards(plan: Plan, from_stage: int) -> int:
+    return plan.devices.training if plan.sharding.stage >= from_stage else 1
+
+
+def gradients(plan: Plan) -> float:
+    """Gradients: trained params x their width; / GPUs from ZeRO-2; DDP keeps as much again in buckets."""
+    if plan.sharding.stage >= 2 and "optimizer" in plan.sharding.offload:
+        return 0.0
+    if "lomo" in plan.optim:
+        return 0.0
+    copies = 2 if plan.sharding.engine == "ddp" and plan.devices.training > 1 else 1
+    return trained_params(plan) * trained_width(plan) * copies / _shards(plan, 2)
+
+
+def optimizer(plan: Plan) -> float:
+    """Optimizer states: two of the parameter's width for Adam; DeepSpeed in bf16 a float32 copy and two states."""
+    if "optimizer" in plan.sharding.offload:
+        return 0.0
+    count = trained_params(plan)
+    if plan.sharding.engine == "deepspeed" and plan.sharding.stage and plan.autocast:
+        return count * 12 / _shards(plan, 1)
+    return count * _state_bytes(plan) / _shards(plan, 1)
+
+
+def _state_bytes(plan: Plan) -> float:
+    for name, states, follows in _STATES:
+        if name in plan.optim:
+            per_param = states * trained_width(plan) if follows else states
+            if name.endswith("8bit") and plan.full:
+                # transformers keeps embeddings in 32-bit states with the 8-bit optimizers (Trainer.create_optimizer).
+                share = plan.facts.vocab * plan.facts.hidden / plan.facts.params
+                return per_param * (1 - share) + 8 * share
+            return per_param
+    return 2 * trained_width(plan)
+
+
+def step_temporary(plan: Plan) -> float:
+    """What the optimizer step adds for a moment: one parameter-sized temporary with the unfused AdamW."""
+    if plan.optim in ("adamw_torch", "adamw_hf") and "optimizer" not in plan.sharding.offload:
+        return trained_params(plan) * trained_width(plan) / _shards(plan, 1)
+    return 0.0
+
+
+def reference(plan: Plan) -> float:
+    """The reference policy: a second copy, only for a full fine-tune with beta above 0."""
+    if not plan.full or plan.beta == 0:
+        return 0.0
+    return whole_weights(plan) / _shards(plan, 3)
+
+
+def compute_width(plan: Plan) -> int:
+    """Bytes of an activation inside a linear layer."""
+    return 2 if plan.autocast else WIDTH[plan.dtype]
+
+
+def layer_bytes(plan: Plan) -> float:
+    """Bytes one token saves in one live layer, attention scores of the eager kernel apart."""
+    f = plan.facts
+    mixed = WIDTH[plan.dtype] == 4 and plan.autocast != "" and weight_width(plan) == 4
+    if mixed:
+        coefficients = c.LAYER_FP32_AUTOCAST
+    elif plan.full:
+        coefficients = c.LAYER_BF16
+    else:
+        coefficients = c.LAYER_BF16_LORA
+    size = coefficients.bytes_per_token(f.hidden, f.layer_intermediate, f.q_width, f.kv_width)
+    if f.qk_norm:
+        size += c.QK_NORM_EXTRA.bytes_per_token(f.hidden, f.layer_intermediate, f.q_width, f.kv_width)
+    if not plan.autocast and WIDTH[plan.dtype] == 4:
+        size *= 2  # everything in float32
+    return size
+
+
+def live_layer(plan: Plan) -> float:
+    """What one layer saves for the micro-batch."""
+    length = plan.prompt + plan.completion
+    eager = plan.batch * plan.facts.heads * length**2 * c.EAGER_BYTES if plan.attention == "eager" else 0
+    return layer_bytes(plan) * plan.tokens + eager
+
+
+def stream_width(plan: Plan) -> int:
+    """Bytes of the residual stream: float32 weights keep it in float32 also under autocast."""
+    return weight_width(plan) if not plan.quantized else WIDTH[plan.dtype]
+
+
+def saved_activations(plan: Plan) -> float:
+    """Saved for backward: layers x hidden x tokens x stream width with checkpointing, else every layer whole."""
+    if plan.checkpointing:
+        return plan.facts.layers * plan.facts.hidden * plan.tokens * stream_width(plan)
+    return plan.facts.layers * live_layer(plan)
+
+
+def recomputed_layer(plan: Plan) -> float:
+    """The one layer that backward recomputes, with the gradients in flight; 0 without checkpointing."""
+    return c.RECOMPUTE_FACTOR * live_layer(plan) if plan.checkpointing else 0.0
+
+
+def head_path(plan: Plan) -> str:
+    """How this TRL version scores the completions: full16, full12, liger or tiled."""
+    if plan.version >= (1, 15):
+        return "tiled"
+    if plan.liger:
+        return "tiled" if plan.version >= (1, 14) else "liger"
+    return "full12" if plan.version >= (1, 10) else "full16"
+
+
+def head(plan: Plan) -> float:
+    """Logits and their gradients while the completion is scored."""
+    f, scored = plan.facts, plan.scored
+    path = head_path(plan)
+    if path == "full16":
+        return c.HEAD_BYTES_TO_1_9 * scored * f.vocab
+    if path == "full12":
+        return c.HEAD_BYTES_1_10_TO_1_14 * scored * f.vocab
+    width = 4 if plan.head_fp32 else weight_width(plan)
+    grad_head = f.vocab * f.hidden * (4 + width) if plan.full else 0
+    if path == "liger":
+        return c.HEAD_BYTES_TO_1_9 * plan.completion * f.vocab + grad_head
+    tile = min(scored, c.TILE_TOKENS) * c.TILE_COLUMNS * 2
+    return tile + scored * f.hidden * (width + 6) + f.hidden * c.TILE_COLUMNS * 2 + grad_head
+
+
+def head_without_grad(plan: Plan) -> float:
+    """Logits of the pass without gradients: one slice at a time, no gradients of them."""
+    if head_path(plan) in ("full16", "full12"):
+        return plan.scored * plan.facts.vocab * 8
+    return min(plan.scored, c.TILE_TOKENS) * c.TILE_COLUMNS * 2 + plan.scored * plan.facts.hidden * 4
+
+
+def autocast_copies(plan: Plan) -> float:
+    """Half-precision copies of float32 linear weights, alive while the forward's autocast context is open."""
+    if not plan.autocast or weight_width(plan) != 4 or plan.quantized:
+        return 0.0
+    if plan.sharding.stage == 3:
+        return 2 * plan.facts.block_linear_params / plan.facts.layers
+    # A frozen weight is cast for its product and let go; only weights with gradients stay in autocast's cache.
+    return 2.0 * plan.facts.block_linear_params if plan.full else 0.0
+
+
+def gathered_layers(plan: Plan) -> float:
+    """Parameters gathered for the layer at work and the next, with communication buckets."""
+    if plan.sharding.stage == 3:
+        width = 2 if plan.autocast else weight_width(plan)
+        layers = 2 * plan.facts.block_linear_params / plan.facts.layers * width
+        return layers + c.ZERO3_BUCKETS_GB * c.GB
+    if plan.sharding.engine == "deepspeed" and plan.sharding.stage:
+        return c.ZERO2_BUCKET_GB * c.GB
+    return 0.0
+
+
+def kv_bytes_per_token(plan: Plan) -> int:
+    """Key and value of one token in all layers, 2 bytes each."""
+    return 4 * plan.facts.layers * plan.facts.kv_width
+
+
+def generation_cache(plan: Plan) -> float:
+    """transformers generation: the whole generation batch's keys and values at full length."""
+    width = 2 if stream_width(plan) == 4 else 1  # float32 rotary embeddings promote the keys and values
+    return width * kv_bytes_per_token(plan) * plan.generated * (plan.prompt + plan.completion)
+
+
+def generation_work(plan: Plan) -> float:
+    """transformers generation: float32 logits of the last token with their sorted copies, or the prefill's layer."""
+    f = plan.facts
+    logits = plan.generated * f.vocab * 4 * 4
+    prefill = plan.generated * plan.prompt * compute_width(plan) * (2 * f.hidden + 3 * f.layer_intermediate)
+    return max(float(logits), float(prefill))
+
+
+def generation_gather(plan: Plan) -> float:
+    """ZeRO-3 without vLLM gathers all weights on every GPU to generate (ds3_gather_for_generation)."""
+    if plan.engine.mode != "none" or plan.sharding.engine != "deepspeed" or plan.sharding.stage != 3:
+        return 0.0
+    return whole_weights(plan) if plan.gather_for_generation else 0.0
+
+
+def gathers_for_sync(plan: Plan) -> bool:
+    """Whether the whole model is gathered to merge the adapter (trl/generation/vllm_generation.py, all versions)."""
+    deepspeed = plan.sharding.engine == "deepspeed" and plan.sharding.stage == 3 and plan.devices.training > 1
+    return plan.engine.mode != "none" and plan.lora is not None and deepspeed and not plan.streamed_sync
+
+
+def sync_transient(plan: Plan) -> float:
+    """Weight sync streams one tensor at a time; PEFT under ZeRO-3 gathers the whole model on every GPU first."""
+    if plan.engine.mode == "none":
+        return 0.0
+    if gathers_for_sync(plan):
+        return plan.facts.params * 2.0
+    return float(plan.facts.vocab * plan.facts.hidden * weight_width(plan))
+
+
+def engine_weights(plan: Plan) -> float:
+    """vLLM's own copy of the weights on one of its GPUs, in the checkpoint's 2 bytes (4-bit for a 4-bit policy)."""
+    if plan.quantized:
+        packed = quantized_params(plan)
+        size = packed * quantized_width(plan) + (plan.facts.params - packed) * 2
+    else:
+        size = plan.facts.params * 2.0
+    return size / plan.engine.tensor_parallel
+
+
+def engine_sequence(plan: Plan) -> float:
+    """vLLM's cache of one sequence of the full length, on one of its GPUs."""
+    shards = min(plan.engine.tensor_parallel, plan.facts.kv_heads)
+    return kv_bytes_per_token(plan) * plan.engine.max_length / shards
