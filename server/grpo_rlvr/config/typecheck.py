@@ -6,6 +6,8 @@ from typing import Any
 from grpo_rlvr.config.tables import Table
 from grpo_rlvr.config.view import as_mapping
 
+# Options whose annotation grew or lost None between releases while None kept meaning "no limit".
+NONE_IS_DEFAULT = frozenset({"top_k", "max_completion_length"})
 NAMES = {
     "integer": "a whole number",
     "number": "a number",
@@ -25,13 +27,15 @@ def types_of(spec: Mapping[str, Any]) -> tuple[str, ...]:
 
 def fits(value: Any, types: tuple[str, ...]) -> bool:
     """Return whether a value is of one of the JSON types; a whole float counts as an integer only when it is one."""
-    if not types or value is None:
-        # None stands for "not set" in every option of TrainingArguments, whatever the annotation says.
-        return not types or "null" in types
+    if not types:
+        return True
+    if value is None:
+        # A switch that is None is off, whatever its annotation says.
+        return "null" in types or "boolean" in types
     if isinstance(value, bool):
         return "boolean" in types
     if isinstance(value, int):
-        return "integer" in types or "number" in types
+        return "integer" in types or "number" in types or ("boolean" in types and value in (0, 1))
     if isinstance(value, float):
         return "number" in types
     if isinstance(value, str):
@@ -49,6 +53,8 @@ def wrongly_typed(given: Mapping[str, Any], table: Table) -> dict[str, str]:
         if spec is None:
             continue
         types = types_of(spec)
+        if name in NONE_IS_DEFAULT and value is None:
+            continue
         if not fits(value, types) or _text_that_is_no_object(value, types):
             found[name] = " or ".join(NAMES[kind] for kind in types if kind != "null") or "null"
     return found
@@ -58,3 +64,22 @@ def _text_that_is_no_object(value: Any, types: tuple[str, ...]) -> bool:
     # Dict options accept text only because the command line can give nothing else: it must be JSON.
     looks_like_dict = "object" in types and "string" in types and isinstance(value, str) and value.startswith("{")
     return looks_like_dict and not as_mapping(value) and value.strip() != "{}"
+
+
+def as_typed(value: Any, types: tuple[str, ...]) -> Any:
+    """Return the same value in a type that the option takes, None when there is none."""
+    if isinstance(value, float) and "integer" in types and value.is_integer():
+        return int(value)
+    if not isinstance(value, str):
+        return None
+    text = value.strip()
+    if "boolean" in types and text.lower() in {"true", "false"}:
+        return text.lower() == "true"
+    for kind, convert in (("integer", int), ("number", float)):
+        if kind in types:
+            try:
+                number = convert(text)
+            except ValueError:
+                continue
+            return number if number == number and abs(number) != float("inf") else None
+    return None

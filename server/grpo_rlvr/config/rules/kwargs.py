@@ -1,0 +1,201 @@
+"""Names: kwargs that this TRL version does not have, and kwargs on their way out."""
+
+from collections.abc import Callable
+from typing import Any
+
+from grpo_rlvr.config.lifetimes import Lifetime, lifetime
+from grpo_rlvr.config.names import ELSEWHERE, FOREIGN, MODEL_INIT, RENAMED, Replacement
+from grpo_rlvr.config.rule import PASS, Example, Fail, Outcome, fail, rule
+from grpo_rlvr.config.tables import Table
+from grpo_rlvr.config.versions import Versions
+from grpo_rlvr.config.view import ConfigView, as_mapping
+from grpo_rlvr.errors import nearest
+
+# A config of hundreds of unknown names is no GRPOConfig at all; the first ones say enough.
+MAX_NAMES = 25
+OLD = {"versions": {"trl": "1.16.0", "transformers": "5.24.0"}}
+
+
+def _unknown(config: ConfigView, belongs: Callable[[str, Lifetime], bool]) -> list[str]:
+    names = [name for name in config.given if not config.exists(name)]
+    return [name for name in names if belongs(name, lifetime(name, config.table))][:MAX_NAMES]
+
+
+def _replaced(config: ConfigView, name: str, note: str, replacement: Replacement) -> Fail:
+    target = next((to for to in replacement.to if config.exists(to)), None)
+    value = config.given[name]
+    if target is None or config.has(target):
+        also = f" {target} is set already." if target else ""
+        text = f"{note} {replacement.note}{also}".strip()
+        return fail(name, value=value, message=f"{text} Remove {name}.", unset=(name,), safe=_drop_is_safe(config, name))
+    changed = replacement.convert(value)
+    text = f"{note} Write {target}={changed!r} instead. {replacement.note}".strip()
+    return fail(name, value=value, message=text, set={target: changed}, unset=(name,), safe=replacement.safe)
+
+
+def _drop_is_safe(config: ConfigView, name: str) -> bool:
+    # Without the option the run can do nothing else; only a name that no version ever had may hide what was meant.
+    return name in RENAMED
+
+
+@rule(
+    "removed-kwarg",
+    severity="error",
+    what="The kwarg existed in an older TRL or transformers and is gone.",
+    why="GRPOConfig is a dataclass: an unknown keyword raises TypeError before anything runs.",
+    bad=Example({"max_prompt_length": 512, "warmup_ratio": 0.1}, OLD),
+    good=Example({"warmup_steps": 0.1}, OLD),
+    sources=("trl wheels 0.14 to 1.16", "vllm-project/semantic-router#3925", "huggingface/trl#3008"),
+    fix_safety="Safe where the new name asks for the same, or where this version can do nothing else.",
+)
+def removed_kwarg(config: ConfigView) -> Outcome:
+    names = _unknown(config, lambda name, life: life.removed is not None)
+    found = []
+    for name in names:
+        life = lifetime(name, config.table)
+        note = f"{name} is gone since {life.removed}; it existed up to {life.last}."
+        found.append(_replaced(config, name, note, RENAMED.get(name) or FOREIGN.get(name) or Replacement()))
+    return found or PASS
+
+
+@rule(
+    "not-yet-existing-kwarg",
+    severity="error",
+    what="The kwarg arrived in a later TRL or transformers than the one in use.",
+    why="GRPOConfig is a dataclass: an unknown keyword raises TypeError before anything runs.",
+    bad=Example({"chat_template_kwargs": {"enable_thinking": False}}, {"versions": {"trl": "0.19.1"}}),
+    good=Example({"num_generations": 8}, {"versions": {"trl": "0.19.1"}}),
+    sources=("trl wheels 0.14 to 1.16", "huggingface/trl#3592", "unslothai/unsloth#9326"),
+    fix_safety="Safe only where the older release has the same option under another name.",
+)
+def not_yet_existing_kwarg(config: ConfigView, versions: Versions) -> Outcome:
+    names = _unknown(config, lambda name, life: life.removed is None and life.arrives is not None)
+    found = []
+    for name in names:
+        life = lifetime(name, config.table)
+        note = f"{name} exists from {life.arrives} on; this is TRL {versions.trl}."
+        replacement = RENAMED.get(name, Replacement())
+        if any(config.exists(to) for to in replacement.to):
+            found.append(_replaced(config, name, note, replacement))
+        else:
+            advice = f"{note} Upgrade to {life.arrives} or later, or leave it out."
+            found.append(fail(name, value=config.given[name], message=advice, unset=(name,)))
+    return found or PASS
+
+
+@rule(
+    "argument-of-something-else",
+    severity="error",
+    what="The name belongs to GRPOTrainer, to model_init_kwargs, or to the command line, not to GRPOConfig.",
+    why="GRPOConfig raises TypeError for it.",
+    bad=Example({"dtype": "bfloat16"}),
+    good=Example({"model_init_kwargs": {"dtype": "bfloat16"}}),
+    sources=("huggingface/trl#6774", "trl/trainer/grpo_trainer.py"),
+    fix_safety="Safe where the value moves into model_init_kwargs unchanged.",
+)
+def argument_of_something_else(config: ConfigView) -> Outcome:
+    found = []
+    for name in _unknown(config, lambda name, life: not life.known and name in ELSEWHERE):
+        value = config.given[name]
+        if name in MODEL_INIT:
+            target = "dtype" if name == "torch_dtype" and config.exists("num_generations_eval") else name
+            merged = {**as_mapping(config.given.get("model_init_kwargs")), target: value}
+            message = f"GRPOConfig has no {name}: write model_init_kwargs={{'{target}': {value!r}}}."
+            found.append(
+                fail(name, value=value, message=message, set={"model_init_kwargs": merged}, unset=(name,), safe=True)
+            )
+        else:
+            message = f"{name} is {ELSEWHERE[name]}, not of GRPOConfig: pass it there."
+            found.append(fail(name, value=value, message=message, unset=(name,)))
+    return found or PASS
+
+
+@rule(
+    "unknown-kwarg",
+    severity="error",
+    what="No TRL version has a kwarg of this name.",
+    why="GRPOConfig is a dataclass: an unknown keyword raises TypeError before anything runs.",
+    bad=Example({"num_generation": 8}),
+    good=Example({"num_generations": 8}),
+    sources=("trl wheels 0.14 to 1.16",),
+    fix_safety="A guess at what was meant, except for names that other libraries use for the same option.",
+)
+def unknown_kwarg(config: ConfigView) -> Outcome:
+    found = []
+    for name in _unknown(config, lambda name, life: not life.known and name not in ELSEWHERE):
+        note = f"GRPOConfig has no {name}."
+        if name in FOREIGN:
+            found.append(_replaced(config, name, note, FOREIGN[name]))
+            continue
+        guess = nearest(name, config.table.fields)
+        target = guess.partition("'")[2].partition("'")[0]
+        message = f"{note.rstrip('.')}{guess or ': remove it'}"
+        renamed = {target: config.given[name]} if target and not config.has(target) else {}
+        found.append(fail(name, value=config.given[name], message=message, set=renamed, unset=(name,)))
+    return found or PASS
+
+
+def _is_on(value: Any, default: Any) -> bool:
+    return value is not None and value is not False and value != default
+
+
+@rule(
+    "deprecated-kwarg",
+    severity="warning",
+    what="TRL has announced that the kwarg will go, and warns about it.",
+    why="It works for now with a FutureWarning, and is to be removed in TRL 2.0.",
+    bad=Example({"use_liger_kernel": True}),
+    good=Example({"model_init_kwargs": {"use_kernels": True}}),
+    sources=("trl/trainer/base_config.py", "trl/trainer/grpo_config.py"),
+    fix_safety="Safe: the replacement computes the same.",
+)
+def deprecated_kwarg(config: ConfigView, table: Table) -> Outcome:
+    found = []
+    for name, value in config.given.items():
+        spec = table.fields.get(name, {})
+        if not spec.get("deprecated") or spec.get("x-from") != "trl" or not _is_on(value, spec.get("default")):
+            continue
+        if name == "use_liger_kernel":
+            message = (
+                "use_liger_kernel is deprecated and goes in TRL 2.0; since 1.15 it no longer provides the fused loss, which is "
+                "built in. Remove it; for layer kernels use model_init_kwargs={'use_kernels': True}."
+            )
+            found.append(fail(name, value=value, message=message, unset=(name,), safe=True))
+            continue
+        replacement = RENAMED.get(name, Replacement())
+        found.append(_replaced(config, name, f"{name} is deprecated.", replacement))
+    return found or PASS
+
+
+@rule(
+    "deprecated-inherited-kwarg",
+    severity="info",
+    what="transformers has announced that this inherited kwarg will go.",
+    why="It works for now; a later transformers raises TypeError for it.",
+    bad=Example({"warmup_ratio": 0.1}, {"versions": {"trl": "1.10.0", "transformers": "5.14.0"}}),
+    good=Example({"warmup_steps": 0.1}, {"versions": {"trl": "1.10.0", "transformers": "5.14.0"}}),
+    sources=("transformers wheels 4.46 to 5.24",),
+    fix_safety="Safe: the replacement computes the same.",
+)
+def deprecated_inherited_kwarg(config: ConfigView, table: Table) -> Outcome:
+    found = []
+    for name, value in config.given.items():
+        spec = table.fields.get(name, {})
+        if not spec.get("deprecated") or spec.get("x-from") == "trl" or not _is_on(value, spec.get("default")):
+            continue
+        replacement = RENAMED.get(name)
+        if replacement is None:
+            found.append(fail(name, value=value, message=f"{name} is deprecated in transformers {table.transformers}."))
+        else:
+            found.append(_replaced(config, name, f"{name} is deprecated.", replacement))
+    return found or PASS
+
+
+RULES = (
+    removed_kwarg,
+    not_yet_existing_kwarg,
+    argument_of_something_else,
+    unknown_kwarg,
+    deprecated_kwarg,
+    deprecated_inherited_kwarg,
+)
