@@ -79,12 +79,7 @@ class Batch:
 
     def as_json(self) -> dict[str, Any]:
         """Return the form that the child reads."""
-        return {
-            "prompts": self.prompts,
-            "completions": self.completions,
-            "completion_ids": self.completion_ids,
-            "columns": self.columns,
-        }
+        return vars(self)
 
 
 @dataclass
@@ -149,15 +144,15 @@ class RewardChild:
         self._batches[name] = batch
         self._sent.discard(name)
 
-    def load(self) -> list[ScoreError]:
-        """Build every reward. Returns an error for each that cannot be built."""
+    def load(self) -> list[tuple[int, ScoreError]]:
+        """Build every reward. Returns index and error of each that cannot be built."""
         errors = []
         for index in range(len(self.specs)):
             try:
                 self._load(index)
             except ChildEnded as error:
                 self._stop_after(error)
-                errors.append(self._error(index, error.kind, f"while loading: {error.message}"))
+                errors.append((index, self._error(index, error.kind, f"while loading: {error.message}")))
         return errors
 
     def call(self, index: int, name: str, *, explain: bool = True) -> Called:

@@ -169,7 +169,9 @@ def _gone(parent: int) -> bool:
 def _rows(batch: dict[str, Any], rows: list[int] | None) -> dict[str, Any]:
     if rows is None:
         return batch
-    picked = {key: [batch[key][row] for row in rows] for key in ("prompts", "completions", "completion_ids")}
+    picked: dict[str, Any] = {
+        key: [batch[key][row] for row in rows] for key in ("prompts", "completions", "completion_ids")
+    }
     picked["columns"] = {name: [values[row] for row in rows] for name, values in batch["columns"].items()}
     return picked
 

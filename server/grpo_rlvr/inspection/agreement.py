@@ -1,0 +1,100 @@
+"""Reward against readers: the confusion matrix, kappa, and the rows on which they disagree."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from grpo_rlvr.inspection import intervals
+from grpo_rlvr.inspection.rows import Reading, Row
+from grpo_rlvr.inspection.verdicts import Reader
+from grpo_rlvr.models.reading import Agreement, Disagreement, Verdict
+
+EXCERPT = 400
+
+
+def judged(rows: Iterable[Row], reader: Reader) -> list[tuple[Row, bool]]:
+    """Return the rows on which both reward and reader say correct or wrong, with what the reader says."""
+    found = []
+    for row in rows:
+        verdict = reader.final(row.row)
+        if row.rewarded is not None and verdict in ("correct", "wrong"):
+            found.append((row, verdict == "correct"))
+    return found
+
+
+def agreement(reading: Reading, readers: Sequence[Reader]) -> Agreement:
+    """Return the agreement over the sampled rows; rows that the audit made would distort every share."""
+    pairs = [
+        (bool(row.rewarded), said) for reader in readers for row, said in judged(reading.rows, reader) if row.sampled
+    ]
+    both = sum(reward and said for reward, said in pairs)
+    neither = sum(not reward and not said for reward, said in pairs)
+    paid_wrong = sum(reward and not said for reward, said in pairs)
+    unpaid_right = sum(said and not reward for reward, said in pairs)
+    paid, unpaid = both + paid_wrong, neither + unpaid_right
+    return Agreement(
+        judged=len(pairs),
+        both_correct=both,
+        both_wrong=neither,
+        false_positives=paid_wrong,
+        false_negatives=unpaid_right,
+        agreement=intervals.wilson(both + neither, len(pairs)) if pairs else None,
+        false_positive_rate=intervals.wilson(paid_wrong, paid) if paid else None,
+        false_negative_rate=intervals.wilson(unpaid_right, unpaid) if unpaid else None,
+        kappa=intervals.kappa(both, paid_wrong, unpaid_right, neither),
+    )
+
+
+def decided(reading: Reading, readers: Sequence[Reader]) -> int:
+    """Return the number of sampled rows with a verdict of correct or wrong by any of the readers."""
+    return len({row.row for reader in readers for row, _ in judged(reading.rows, reader) if row.sampled})
+
+
+def disagreements(reading: Reading, readers: Sequence[Reader], audit: Mapping[str, Any]) -> list[Disagreement]:
+    """Return the disagreements that stand, the paid ones first."""
+    found = [
+        _disagreement(row, reader, audit)
+        for reader in readers
+        for row, said in judged(reading.rows, reader)
+        if said != row.rewarded
+    ]
+    return sorted(found, key=lambda entry: entry.kind == "false_negative")
+
+
+def resolved(reading: Reading, readers: Sequence[Reader]) -> int:
+    """Return how many disagreements a later look took back."""
+    count = 0
+    for reader in readers:
+        for row in reading.rows:
+            looks = reader.looks.get(row.row, [])
+            opinions = [_disagrees(row, look["verdict"]) for look in looks]
+            count += bool(opinions) and any(opinions[:-1]) and not opinions[-1]
+    return count
+
+
+def _disagrees(row: Row, verdict: Verdict) -> bool:
+    return row.rewarded is not None and verdict in ("correct", "wrong") and (verdict == "correct") != row.rewarded
+
+
+def _disagreement(row: Row, reader: Reader, audit: Mapping[str, Any]) -> Disagreement:
+    paid = bool(row.rewarded)
+    return Disagreement(
+        row=row.row,
+        kind="false_positive" if paid else "false_negative",
+        reader=reader.name,
+        note=reader.looks[row.row][-1]["note"],
+        prompt=row.prompt[:EXCERPT],
+        completion=row.completion[:EXCERPT],
+        scores=dict(row.scores),
+        source=row.source,
+        cause=_cause(row, paid, audit),
+    )
+
+
+def _cause(row: Row, paid: bool, audit: Mapping[str, Any]) -> str:
+    attacks = audit.get("attacks", [])
+    if not row.sampled:
+        own = row.source.partition(":")[2]
+        return next((attack["why"] for attack in attacks if attack["attack"] == own), "")
+    wanted = ("paid", "changed") if paid else ("lost", "changed")
+    found = [a["why"] for a in attacks if a["outcome"] in wanted and a["severity"] != "info"]
+    return f"The audit found: {found[0]}" if found else ""

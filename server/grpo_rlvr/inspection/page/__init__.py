@@ -1,0 +1,1 @@
+"""The reading page, served on loopback."""
