@@ -1,0 +1,157 @@
+"""What the config and the setup say about a run, whatever framework they are written for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from grpo_rlvr.models.setup import Setup
+
+NEWEST_TRL = (1, 16)
+
+
+@dataclass(frozen=True)
+class Context:
+    """Facts about the run; None is unknown, never a default.
+
+    `off_policy` says whether a batch is used for more than one update; `given` are the TRL arguments of the config.
+    """
+
+    trl: tuple[int, ...]
+    trl_stated: bool
+    is_trl: bool
+    given: Mapping[str, Any]
+    moe: bool | None
+    cap: float | None
+    beta: float | None
+    loss_type: str | None
+    sequence_level: bool
+    off_policy: bool | None
+    learning_rate: float | None
+    num_generations: float | None
+
+
+def read_context(
+    config: Mapping[str, Any] | None, setup: Setup | None, trl_version: str | None, frameworks: tuple[str, ...] = ()
+) -> Context:
+    """Read config and setup; unknown keys are nobody's fault here and are ignored."""
+    given = dict(config or {})
+    setup = setup or Setup()
+    stated = trl_version or _text(given.get("trl_version")) or _text(setup.get("versions.trl"))
+    version = _version(stated) or NEWEST_TRL
+    is_trl = _is_trl(given, frameworks)
+    loss = _loss_type(given, version, is_trl)
+    sequence = "sequence" in str(given.get("importance_sampling_level", "")) or any(
+        "gspo" in str(given.get(key, "")).lower()
+        for key in ("advantage_estimator", "loss_mode", "policy_loss.loss_mode", "variant")
+    )
+    return Context(
+        trl=version,
+        trl_stated=stated is not None,
+        is_trl=is_trl,
+        given=given,
+        moe=_moe(given, setup),
+        cap=_number(
+            given,
+            "max_completion_length",
+            "max_response_length",
+            "generate_max_len",
+            "max_new_tokens",
+            "rollout_max_response_len",
+            "data.max_response_length",
+            "max_tokens",
+        ),
+        beta=_number(given, "beta", "kl_coef", "init_kl_coef", "kl_loss_coef"),
+        loss_type=loss,
+        sequence_level=sequence,
+        off_policy=_off_policy(given, is_trl),
+        learning_rate=_number(given, "learning_rate", "lr", "actor_learning_rate"),
+        num_generations=_number(given, "num_generations", "rollout.n", "n_samples_per_prompt", "n", "group_size"),
+    )
+
+
+def _is_trl(given: Mapping[str, Any], frameworks: tuple[str, ...]) -> bool:
+    foreign = {"verl", "openrlhf", "nemo-rl", "prime-rl", "slime", "tinker"}
+    if any("." in str(key) or str(key).startswith(("actor_", "rollout_")) for key in given):
+        return False
+    return not (frameworks and frameworks[0] in foreign)
+
+
+def _loss_type(given: Mapping[str, Any], version: tuple[int, ...], is_trl: bool) -> str | None:
+    """The loss: as stated, by the aggregation that other frameworks name, or TRL's default of that version."""
+    if isinstance(given.get("loss_type"), str):
+        return str(given["loss_type"])
+    aggregation = str(given.get("loss_agg_mode", ""))
+    if aggregation:
+        return {"token-mean": "dapo", "seq-mean-token-mean": "grpo", "seq-mean-token-sum-norm": "dr_grpo"}.get(
+            aggregation
+        )
+    if str(given.get("advantage_estimator", "")).lower() == "dr_grpo":
+        return "dr_grpo"
+    if not is_trl or not given:
+        return None
+    return "grpo" if version < (0, 17) else "bnpo" if version < (0, 22) else "dapo"
+
+
+def _off_policy(given: Mapping[str, Any], is_trl: bool) -> bool | None:
+    """True when ratios can leave 1. In TRL: accumulation is no multiple of steps_per_generation x num_iterations."""
+    mini, whole = (
+        _number(given, "ppo_mini_batch_size", "mini_batch_size"),
+        _number(given, "train_batch_size", "rollout_batch_size"),
+    )
+    if mini is not None and whole is not None:
+        return mini < whole
+    if not is_trl:
+        return True if "async" in str(given.get("mode", "")).lower() else None
+    if not given:
+        return None
+    accumulation = _number(given, "gradient_accumulation_steps") or 1.0
+    iterations = _number(given, "num_iterations") or 1.0
+    steps = _number(given, "steps_per_generation")
+    batch, generation = _number(given, "per_device_train_batch_size"), _number(given, "generation_batch_size")
+    if steps is None and generation and batch:
+        steps = generation / batch
+    return accumulation % ((steps or accumulation) * iterations) != 0
+
+
+def _moe(given: Mapping[str, Any], setup: Setup) -> bool | None:
+    for value in (setup.get("model.moe"), given.get("moe")):
+        if isinstance(value, bool):
+            return value
+    if isinstance(experts := setup.get("model.experts"), int):
+        return experts > 1
+    name = " ".join(
+        str(v) for v in (setup.get("model.name"), setup.get("model.class"), given.get("model_name")) if v
+    ).lower()
+    if not name:
+        return None
+    marks = (
+        "moe",
+        "-a3b",
+        "-a22b",
+        "-a4b",
+        "-a17b",
+        "mixtral",
+        "deepseek-v3",
+        "deepseek-r1-0",
+        "gpt-oss",
+        "gptoss",
+        "olmoe",
+    )
+    return True if any(mark in name for mark in marks) else None
+
+
+def _number(given: Mapping[str, Any], *keys: str) -> float | None:
+    for key in keys:
+        value = given.get(key)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return float(value)
+    return None
+
+
+def _text(value: Any) -> str | None:
+    return str(value) if value is not None else None
+
+
+def _version(text: str | None) -> tuple[int, ...] | None:
+    parts = [int(part) for part in (text or "").split(".")[:3] if part.isdigit()]
+    return tuple(parts) or None

@@ -1,0 +1,111 @@
+"""From signals to labels: which rules fired, in the order of causes, and what remains when none did."""
+
+from grpo_rlvr.metrics.context import Context
+from grpo_rlvr.metrics.rules import RULES, finding, saturated
+from grpo_rlvr.metrics.signals import FEW, WEAK, Signals
+from grpo_rlvr.models.recommend import LabelFinding
+
+QUIET = frozenset({"healthy", "plateau", "too_short_to_tell"})
+# What an instability of routing looks like from outside.
+_ROUTING_SIGNS = frozenset({"kl_blowup", "divergence_nan", "offpolicy_mismatch"})
+
+
+def diagnose(s: Signals, c: Context) -> list[LabelFinding]:
+    """Return the labels that the signals support, the main cause first; never empty."""
+    found: list[LabelFinding] = []
+    for rule in RULES:
+        result = rule(s, c)
+        if result is None:
+            continue
+        same = next((other for other in found if other.label == result.label), None)
+        if same is None:
+            found.append(result)
+        else:
+            same.evidence += result.evidence
+    found = _routing(s, c, _absorbed(s, found))
+    return found or [_quiet(s)]
+
+
+def _absorbed(s: Signals, found: list[LabelFinding]) -> list[LabelFinding]:
+    """Drop what only repeats a cause: a policy in ruins has odd lengths and entropies anyway."""
+    labels = {item.label for item in found}
+    dropped: set[str] = set()
+    if "divergence_nan" in labels:
+        dropped.add("entropy_collapse")
+        if not _earlier(s, "length", "reward"):
+            dropped.add("length_bias")
+    if "length_collapse" in labels:
+        dropped.add("length_bias")
+    return [item for item in found if item.label not in dropped]
+
+
+def _earlier(s: Signals, one: str, other: str) -> bool:
+    """True when the first quantity breaks before the second does."""
+    first, second = s.get(one), s.get(other)
+    rows = [signal.break_row if signal else None for signal in (first, second)]
+    return rows[0] is not None and rows[1] is not None and rows[0] < rows[1]
+
+
+def _routing(s: Signals, c: Context, found: list[LabelFinding]) -> list[LabelFinding]:
+    """On a mixture of experts, put the routing first where its signs are the first cause."""
+    if not c.moe or not found or found[0].label not in _ROUTING_SIGNS:
+        return found
+    if "nan or inf" in found[0].summary:
+        return found
+    cause = finding(
+        "moe_instability",
+        "medium" if found[0].confidence == "high" else "low",
+        "A mixture of experts that shows the signs of unstable routing.",
+        *found[0].evidence,
+    )
+    return [cause, *found]
+
+
+def _quiet(s: Signals) -> LabelFinding:
+    """Nothing is wrong in these metrics: healthy, plateau, or too little to say even that."""
+    reward = s.get("reward")
+    if reward is None:
+        rows = s.log.rows
+        return finding(
+            "too_short_to_tell",
+            "high" if rows < FEW else "medium",
+            "No reward column: no verdict on progress is possible." if rows else "There is no row of metrics.",
+        )
+    if reward.n < FEW:
+        return finding(
+            "too_short_to_tell",
+            "high",
+            f"{reward.n} rows carry no trend (at least {FEW} are needed).",
+            reward.evidence(f"reward {float(reward.values[0]):.3g} to {float(reward.values[-1]):.3g}, {reward.n} rows"),
+        )
+    if s.log.kind == "runs":
+        return finding(
+            "too_short_to_tell", "medium", "The rows are different runs: there is no course over time to judge."
+        )
+    if reward.direction == "up":
+        return finding(
+            "healthy",
+            "high" if reward.n >= WEAK else "low",
+            "No sign of trouble in these metrics; the reward rises.",
+            reward.evidence(f"reward {reward.start:.3g} to {reward.end:.3g}"),
+        )
+    if reward.n < WEAK:
+        return finding(
+            "too_short_to_tell",
+            "medium",
+            f"{reward.n} rows show no trend, and could not show a small one.",
+            reward.evidence(f"reward {reward.start:.3g} to {reward.end:.3g}"),
+        )
+    if saturated(reward):
+        return finding(
+            "healthy",
+            "medium",
+            "No sign of trouble in these metrics; the reward is near its top.",
+            reward.evidence(f"reward {reward.start:.3g} to {reward.end:.3g}"),
+        )
+    return finding(
+        "plateau",
+        "medium",
+        "The reward shows no trend.",
+        reward.evidence(f"reward {reward.start:.3g} to {reward.end:.3g}, noise sd {reward.noise_sd:.2g}"),
+    )

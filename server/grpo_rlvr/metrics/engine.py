@@ -1,0 +1,121 @@
+"""The entry point: a log, and what is known of the run, to a decision."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from grpo_rlvr.errors import InputError
+from grpo_rlvr.metrics.context import Context, read_context
+from grpo_rlvr.metrics.decide import decide
+from grpo_rlvr.metrics.diagnose import diagnose
+from grpo_rlvr.metrics.parsing import ParsedLog, parse
+from grpo_rlvr.metrics.remedies import REMEDIES, WOULD_DECIDE
+from grpo_rlvr.metrics.signals import Signals
+from grpo_rlvr.models.recommend import LabelFinding, ParsedSummary, Recommendation, UnreadLine
+from grpo_rlvr.models.setup import Setup
+
+CAVEAT = (
+    "Read from training metrics alone: it can say that nothing in them is wrong, never that the policy is good. "
+    "A run can keep a flat reward and lose held-out accuracy."
+)
+
+
+def recommend(
+    log: str | Path,
+    *,
+    config: Mapping[str, Any] | None = None,
+    setup: Setup | None = None,
+    trl_version: str | None = None,
+) -> Recommendation:
+    """Say what a training run is doing, whether the variant is the problem, and what to change.
+
+    `log` is pasted text, or the path of a file or run folder. `config` may be in the names of any framework.
+
+    Raises:
+        InputError: the log is empty or binary, or the config is no object.
+        NotFoundError: the path names nothing.
+        MissingPackageError: scipy, or a reader for the file, is not installed.
+    """
+    if config is not None and not isinstance(config, Mapping):
+        raise InputError(f"a config must be an object, got {type(config).__name__}", where="argument 'config'")
+    return judge_parsed(parse(log), config=config, setup=setup, trl_version=trl_version)
+
+
+def judge_parsed(
+    parsed: ParsedLog,
+    *,
+    config: Mapping[str, Any] | None = None,
+    setup: Setup | None = None,
+    trl_version: str | None = None,
+) -> Recommendation:
+    """The same for a log that is already read."""
+    context = read_context(config, setup, trl_version, parsed.frameworks)
+    signals = Signals(parsed)
+    labels = label_all(signals, context)
+    return Recommendation(
+        labels=labels,
+        recommendation=decide(labels, signals, context),
+        parsed=summary(parsed),
+        missing=_missing(parsed, context, config),
+        caveat=CAVEAT,
+    )
+
+
+def label_all(signals: Signals, context: Context) -> list[LabelFinding]:
+    """Diagnoses with their remedies and the columns that would decide."""
+    labels = diagnose(signals, context)
+    for item in labels:
+        item.remedies = list(REMEDIES[item.label])
+        item.would_decide = [column for quantity, column in WOULD_DECIDE[item.label] if not _has(signals.log, quantity)]
+    return labels
+
+
+def _has(log: ParsedLog, quantity: str) -> bool:
+    if quantity == "accuracy":
+        return bool(log.accuracies or log.evaluation)
+    return quantity in log.series
+
+
+def _missing(log: ParsedLog, context: Context, config: Mapping[str, Any] | None) -> list[str]:
+    missing = [
+        text
+        for quantity, text in (
+            ("reward", "a reward column: progress cannot be judged without it"),
+            ("length", "a completion length column: length bias and collapse cannot be judged"),
+            ("entropy", "an entropy column: loss of exploration cannot be judged"),
+            (
+                "accuracy",
+                "an independent measure (held-out accuracy or a per-reward column): reward hacking cannot be excluded",
+            ),
+        )
+        if not _has(log, quantity)
+    ]
+    if not config:
+        missing.append("the config: whether batches are reused, which loss and which cap decides what a variant can do")
+    elif context.cap is None:
+        missing.append("the cap on completion length (max_completion_length)")
+    if context.is_trl and not context.trl_stated:
+        missing.append("the TRL version")
+    if context.moe is None:
+        missing.append("whether the model is a mixture of experts (setup.model.moe)")
+    return missing
+
+
+def summary(log: ParsedLog) -> ParsedSummary:
+    """What was read, for the answer."""
+    return ParsedSummary(
+        rows=log.rows,
+        kind=log.kind if log.rows else "none",  # type: ignore[arg-type]
+        runs=log.runs,
+        source=log.source,
+        formats=log.formats,
+        frameworks=list(log.frameworks),
+        columns=log.columns,
+        unknown_columns=list(log.unknown_columns)[:100],
+        unread=[UnreadLine(line=line, text=text) for line, text in log.unread],
+        unread_count=log.unread_count,
+        notes=log.notes,
+    )
+
+
+__all__ = ["judge_parsed", "label_all", "recommend", "summary"]

@@ -1,0 +1,145 @@
+"""What the columns of a training log are called, and what they measure: one table for all frameworks."""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from grpo_rlvr.metrics.aliases import ALIASES, Alias
+
+__all__ = ["ALIASES", "QUANTITIES", "Alias", "Meaning", "Quantity", "meaning", "normalise"]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One thing that logs measure. `low` and `high` bound it where it has bounds."""
+
+    name: str
+    unit: str
+    what: str
+    low: float | None = None
+    high: float | None = None
+
+
+QUANTITIES: dict[str, Quantity] = {
+    q.name: q
+    for q in (
+        Quantity("step", "steps", "Position in the run."),
+        Quantity("epoch", "epochs", "Passes over the data.", 0),
+        Quantity("num_tokens", "tokens", "Prompt and completion tokens since the start.", 0),
+        Quantity("step_time", "s", "Seconds a step.", 0),
+        Quantity("learning_rate", "", "Learning rate of this row.", 0),
+        Quantity("loss", "", "Training loss: about 0 on-policy, it carries no progress information."),
+        Quantity("grad_norm", "", "Gradient norm before clipping.", 0),
+        Quantity("reward", "reward", "Mean of the weighted sum of rewards."),
+        Quantity("reward_std", "reward", "Spread of the reward in the batch.", 0),
+        Quantity("zero_std", "share", "Share of samples in groups whose rewards are all equal: no gradient.", 0, 1),
+        Quantity("all_wrong", "share", "Share of groups in which every answer fails.", 0, 1),
+        Quantity("all_right", "share", "Share of groups in which every answer succeeds.", 0, 1),
+        Quantity("length", "tokens", "Mean completion length.", 0),
+        Quantity("length_min", "tokens", "Shortest completion.", 0),
+        Quantity("length_max", "tokens", "Longest completion.", 0),
+        Quantity("length_finished", "tokens", "Mean length of the completions that ended by themselves.", 0),
+        Quantity("clipped", "share", "Share of completions cut at the cap.", 0, 1),
+        Quantity("entropy", "nats", "Mean entropy of the next token.", 0),
+        Quantity("kl", "nats", "Distance to the reference model."),
+        Quantity("clip_frac", "share", "Share of tokens (sequence level: answers) whose ratio is clipped.", 0, 1),
+        Quantity("clip_low", "share", "The same, at the lower bound.", 0, 1),
+        Quantity("clip_high", "share", "The same, at the upper bound.", 0, 1),
+        Quantity("policy_kl", "nats", "Distance to the policy that sampled, within one batch."),
+        Quantity("logp_gap", "nats", "Mean absolute log-probability gap between sampler and trainer.", 0),
+        Quantity("logp_gap_max", "nats", "Largest such gap.", 0),
+        Quantity("mismatch_kl", "nats", "KL between sampler and trainer on the same tokens."),
+        Quantity("is_mean", "", "Mean importance ratio of trainer to sampler, after masking or truncation.", 0),
+        Quantity("is_min", "", "Smallest such ratio.", 0),
+        Quantity("is_max", "", "Largest such ratio.", 0),
+        Quantity("ess", "share", "Effective sample size under those ratios.", 0, 1),
+        Quantity("advantage", "", "Mean advantage."),
+        Quantity("advantage_max", "", "Largest advantage."),
+        Quantity("advantage_min", "", "Smallest advantage."),
+        Quantity("accuracy", "share", "A measure of success beside the trained reward."),
+        Quantity("component", "reward", "Mean of one reward function."),
+        Quantity("component_std", "reward", "Spread of one reward function.", 0),
+        Quantity("aux_loss", "", "Router load-balancing loss of a mixture of experts.", 0),
+        Quantity("tool_calls", "calls", "Tool calls a sample.", 0),
+        Quantity("tool_failures", "share", "Share of tool calls that fail.", 0, 1),
+        Quantity("prompt_length", "tokens", "Mean prompt length.", 0),
+        Quantity("other", "", "Known, and not used in a verdict."),
+    )
+}
+
+_SEPARATORS = re.compile(r"[^a-z0-9%]+")
+_AGGREGATE = re.compile(r"(_last|_max|_final|_end|_mean|_avg)$")
+_ACCURACY = re.compile(
+    r"(^|_)(acc|accuracy|correct|correctness|pass_?1|pass_?at_?1|solve_?rate|solved|success|success_rate|exact_match|em)"
+    r"(_|%|$)"
+)
+_COMPONENT = re.compile(
+    r"^(?:rewards?|reward_func(?:tion)?s?|train_rewards?)[/_](?P<name>.+?)(?P<std>[/_]std)?(?:[/_]mean)?$"
+)
+_REWARD_WORD = re.compile(r"(_|^)(reward|rew|score)(_func(tion)?)?(_|$)")
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What one column measures.
+
+    `quantity` is a key of QUANTITIES, `scale` and `flip` bring the printed number to its unit
+    (percent to share, one minus), `detail` names the reward function of a component.
+    """
+
+    quantity: str
+    alias: Alias | None = None
+    scale: float = 1.0
+    flip: bool = False
+    detail: str = ""
+    evaluation: bool = False
+
+
+def normalise(name: str) -> str:
+    """Return a column name in the form the table is keyed by: lower case, every separator an underscore."""
+    return _SEPARATORS.sub("_", name.lower()).replace("_%", "%").strip("_")
+
+
+_BY_NAME: dict[str, Alias] = {}
+for _alias in ALIASES:
+    _BY_NAME.setdefault(normalise(_alias.name), _alias)
+
+
+@lru_cache(maxsize=4096)
+def meaning(column: str) -> Meaning | None:
+    """Return what a column of this name measures, None when the table does not know it."""
+    name = normalise(column)
+    evaluation = bool(re.match(r"(eval|val|validation|test)[_ ]", name + "_")) and not name.startswith("value")
+    if evaluation:
+        inner = meaning(re.sub(r"^(eval|val|validation|test)_", "", name)) if "_" in name else None
+        return Meaning(
+            inner.quantity if inner else "accuracy",
+            inner.alias if inner else None,
+            inner.scale if inner else 1.0,
+            detail=inner.detail if inner else name,
+            evaluation=True,
+        )
+    for candidate in _candidates(name):
+        if alias := _BY_NAME.get(candidate):
+            return Meaning(alias.quantity, alias, 0.01 if "%" in name else 1.0, alias.flip)
+    return _by_shape(column, name)
+
+
+def _candidates(name: str) -> list[str]:
+    """The spellings to look up: as it is, without a percent sign, without a train prefix, without an aggregate."""
+    plain = name.replace("%", "").strip("_")
+    bare = re.sub(r"^(train|training|metrics|global|all)_", "", plain)
+    return [name, plain, bare, _AGGREGATE.sub("", plain), _AGGREGATE.sub("", bare)]
+
+
+def _by_shape(column: str, name: str) -> Meaning | None:
+    lowered = column.strip().lower().removeprefix("train/")
+    scale = 0.01 if "%" in name else 1.0
+    if found := _COMPONENT.match(lowered):
+        quantity = "component_std" if found["std"] else "component"
+        return Meaning(quantity, detail=found["name"])
+    if _ACCURACY.search(name):
+        return Meaning("accuracy", scale=scale, detail=name)
+    if _REWARD_WORD.search(name) and not name.endswith(("_std", "_max", "_min")) and "per_group" not in name:
+        return Meaning("component", scale=scale, detail=name)
+    return None

@@ -1,0 +1,169 @@
+"""One line at a time: the shapes in which trainers print a row of metrics."""
+
+import ast
+import json
+import math
+import re
+from typing import Any
+
+from grpo_rlvr.metrics.parsing.values import MISSING_WORDS, NUMBER, read_number
+
+Row = dict[str, Any]
+
+ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_VERL = re.compile(r"\bstep:(?P<step>\d+)\s+-\s+(?P<rest>.*)$")
+_VERL_PAIR = re.compile(r"([A-Za-z_][^\s:]*(?:/[^\s:]*)*)\s*:\s*(np\.\w+\(\S+?\)|\S+)")
+_DICT_START = re.compile(r"\{\s*['\"]")
+_DICT_PAIR = re.compile(
+    rf"['\"]([^'\"]+)['\"]\s*:\s*(?:np\.\w+\(|tensor\()?['\"]?({NUMBER}|nan|inf|-inf|NaN|Infinity|-Infinity)['\"]?\)?",
+    re.IGNORECASE,
+)
+_EQUALS_PAIR = re.compile(
+    rf"([A-Za-z_][\w/.@-]*)\s*=\s*({NUMBER}(?:\s*±\s*{NUMBER})?%?|nan|-?inf)(?=[\s,;|\]\)}}]|$)", re.IGNORECASE
+)
+_COLON_PAIR = re.compile(
+    rf"([A-Za-z_][\w/.@ -]*?)\s*:\s*({NUMBER}%?|nan|-?inf)\s*(?=[,;|]|\s-\s|\s{{2,}}|$)", re.IGNORECASE
+)
+_BAR_FIELD = re.compile(
+    rf"^\s*([A-Za-z][\w ./-]*?)[:=]?\s+({NUMBER}|nan|-?inf)\s*(%|s|K|k|tokens/s|tok/s)?\s*(?:\([^)]*\))?\s*$",
+    re.IGNORECASE,
+)
+_STEP_WORD = re.compile(r"\b(?:global[_ ]step|step|iter(?:ation)?|rollout|episode)[\s:=#\[]*(\d+)", re.IGNORECASE)
+_BULLET = re.compile(rf"^\s*[•*·-]\s*([A-Za-z][\w .()/-]*?)\s*:\s*({NUMBER}|nan|-?inf)\s*%?\s*\S*\s*$", re.IGNORECASE)
+_LONE_PAIR = re.compile(
+    rf"^\s*(?:wandb:\s+)?([A-Za-z_][\w/.@ -]*?)\s*[:=]?\s+({NUMBER}|nan|-?inf)%?\s*$", re.IGNORECASE
+)
+STEP_HEADING = re.compile(r"=+\s*Step\s+(\d+)\s*/\s*\d+", re.IGNORECASE)
+
+
+def dict_rows(line: str) -> tuple[list[Row], str]:
+    """Return the dictionaries printed in a line, and the tail of one that the line does not close."""
+    rows: list[Row] = []
+    start = line.find("{")
+    while start >= 0:
+        opening = _DICT_START.match(line, start)
+        if not opening:
+            start = line.find("{", start + 1)
+            continue
+        end = _closing(line, start)
+        if end < 0:
+            return rows, line[start:]
+        row = read_dict(line[start : end + 1])
+        if row is not None:
+            rows.append(row)
+        start = line.find("{", end + 1)
+    return rows, ""
+
+
+def read_dict(text: str) -> Row | None:
+    """Return a printed Python or JSON object as a mapping, None when it is neither."""
+    for attempt in (text, text.replace("'", '"')):
+        try:
+            value = json.loads(attempt)
+        except (ValueError, RecursionError):
+            continue
+        return _flat(value) if isinstance(value, dict) else None
+    plain = re.sub(r"(?<=[:\s\[(])(nan|-inf|inf|-?Infinity|NaN)(?=[,\s}\])])", r"'\1'", text)
+    plain = re.sub(r"np\.\w+\(([^()]*)\)|tensor\(([^(),]*)[^()]*\)", r"\1\2", plain)
+    try:
+        value = ast.literal_eval(plain)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return salvage(text)
+    return _flat(value) if isinstance(value, dict) else None
+
+
+def salvage(text: str) -> Row | None:
+    """Return the complete pairs of a dictionary that is cut or broken, None below two."""
+    pairs = {key: value for key, value in _DICT_PAIR.findall(text)}
+    return pairs if len(pairs) >= 2 else None
+
+
+def _flat(value: Row) -> Row:
+    """Lift one level of nesting: {'train': {'loss': 1}} becomes {'train/loss': 1}."""
+    if not any(isinstance(inner, dict) for inner in value.values()):
+        return value
+    flat: Row = {}
+    for key, inner in value.items():
+        if isinstance(inner, dict):
+            flat.update({f"{key}/{name}": item for name, item in inner.items()})
+        else:
+            flat[key] = inner
+    return flat
+
+
+def _closing(line: str, start: int) -> int:
+    """Index of the brace that closes the one at `start`, -1 when the line ends first."""
+    simple = line.find("}", start)
+    if simple < 0 or "{" not in line[start + 1 : simple]:
+        return simple
+    depth = 0
+    for index in range(start, len(line)):
+        depth += {"{": 1, "}": -1}.get(line[index], 0)
+        if depth == 0:
+            return index
+    return -1
+
+
+def text_row(line: str) -> Row | None:
+    """Return the metrics of a line that is no dictionary: verl, key=value, `Name 1.2 | Name 3.4`, `name: 1.2, ...`."""
+    if found := _VERL.search(line):
+        pairs = {key: value for key, value in _VERL_PAIR.findall(found["rest"]) if read_number(value) is not None}
+        if pairs:
+            return {"step": float(found["step"]), **pairs}
+    return _bars(line) or _pairs(line, _EQUALS_PAIR) or _pairs(line, _COLON_PAIR)
+
+
+def _bars(line: str) -> Row | None:
+    """prime-rl: `Step 12 | Time: 4.1s | Reward 0.42 | Seq. Length 812 tokens/sample | Truncation 3.1%`."""
+    if line.count("|") < 2 or "%|" in line:
+        return None
+    row: Row = {}
+    for part in line.split("|"):
+        found = _BAR_FIELD.match(re.sub(r"^.*?(?=\bStep\s+\d)", "", part)) or _BAR_FIELD.match(part)
+        if found:
+            row[found[1].strip()] = f"{found[2]}%" if found[3] == "%" else found[2]
+    return row if len(row) >= 2 else None
+
+
+def _pairs(line: str, pattern: re.Pattern[str]) -> Row | None:
+    pairs = {key.strip(): value for key, value in pattern.findall(line)}
+    if len(pairs) < 2:
+        return None
+    if "step" not in {key.lower() for key in pairs} and (found := _STEP_WORD.search(line)):
+        pairs = {"step": found[1], **pairs}
+    return pairs
+
+
+def heading_step(line: str) -> float | None:
+    """Return N of a heading such as `===== Step N/100 =====`."""
+    found = STEP_HEADING.search(line)
+    return float(found[1]) if found else None
+
+
+def prefix_step(line: str) -> float | None:
+    """Return the step a dictionary's prefix states, as in `rollout 12: {...}`."""
+    found = _STEP_WORD.search(line.split("{", 1)[0])
+    return float(found[1]) if found else None
+
+
+def lone_pair(line: str) -> tuple[str, str] | None:
+    """Return one metric that stands alone on its line, as `• Avg Reward: 0.41` or `reward: 0.41`."""
+    found = _BULLET.match(line) or _LONE_PAIR.match(line)
+    return (found[1].strip(), found[2]) if found else None
+
+
+def key_value(line: str) -> tuple[str, str] | None:
+    """Return the two cells of a `key,value` line, as at the end of some CSV exports."""
+    cells = [cell.strip() for cell in line.split(",")]
+    named = len(cells) == 2 and re.fullmatch(r"[A-Za-z_][\w/ .-]*", cells[0])
+    return (cells[0], cells[1]) if named and read_number(cells[1]) is not None else None
+
+
+def is_number_or_blank(cell: str) -> bool:
+    """True for a table cell that states a number or says that there is none."""
+    return cell.strip().lower() in MISSING_WORDS or read_number(cell) is not None
+
+
+def is_finite(value: float | None) -> bool:
+    """True for a number that is neither missing, nan nor infinite."""
+    return value is not None and math.isfinite(value)

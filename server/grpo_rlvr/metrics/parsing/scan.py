@@ -1,0 +1,259 @@
+"""Reading a log line by line, in bounded memory, without knowing beforehand who printed it."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from grpo_rlvr.metrics.names import meaning
+from grpo_rlvr.metrics.parsing import lines as shapes
+from grpo_rlvr.metrics.parsing.columns import Columns
+from grpo_rlvr.metrics.parsing.lines import Row
+from grpo_rlvr.metrics.parsing.tables import OpenTable, Table, header_of, is_rule, row_of
+
+# Quantities that say where a row is, not how training goes: they do not make a line a row of metrics.
+_POSITION = frozenset({"step", "epoch", "learning_rate", "num_tokens", "step_time", "prompt_length", "other"})
+_SUMMARY = frozenset({"train_runtime", "train_samples_per_second", "train_steps_per_second"})
+# Lines quoted back as not understood; all are counted.
+UNREAD_SHOWN = 20
+# An object printed over several lines is joined up to here.
+_OPEN_LINES, _OPEN_CHARS = 120, 60_000
+# A longer line is no row of metrics; it is cut so that a regular expression cannot be made to crawl.
+_LONGEST = 200_000
+_LONGEST_TEXT = 8_000
+
+
+@dataclass
+class Scan:
+    """What was found: one table of printed rows, further tables, evaluation rows, and what was not understood."""
+
+    stream: Table = field(default_factory=lambda: Table(Columns(), "rows", ""))
+    tables: list[Table] = field(default_factory=list)
+    formats: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    unread: list[tuple[int, str]] = field(default_factory=list)
+    unread_count: int = 0
+    lines: int = 0
+    facts: dict[str, float] = field(default_factory=dict)
+
+
+class Scanner:
+    """Feed it lines, then take `result()`."""
+
+    def __init__(self) -> None:
+        self.scan = Scan()
+        self._table: OpenTable | None = None
+        self._open: list[str] = []
+        self._open_line = 0
+        self._block: Row = {}
+        self._block_line = 0
+        self._heading: float | None = None
+        self._shapes: dict[tuple[str, ...], str] = {}
+
+    def feed(self, line: str, number: int) -> None:
+        """Take one line, numbered from 1."""
+        self.scan.lines = number
+        if len(line) > _LONGEST:
+            self._unread(number, line, "longer than 200,000 characters")
+            return
+        if "\x1b" in line:
+            line = shapes.ANSI.sub("", line)
+        if "\r" in line:
+            for piece in line.split("\r"):
+                if piece.strip():
+                    self._piece(piece, number)
+            return
+        self._piece(line, number)
+
+    def result(self) -> Scan:
+        """Close what is open and return everything."""
+        self._close_open()
+        self._close_table()
+        self._close_block()
+        self.scan.stream.columns.finish()
+        self.scan.stream.evaluation.finish()
+        return self.scan
+
+    def _piece(self, line: str, number: int) -> None:
+        if self._open and self._continue_open(line, number):
+            return
+        if "{" in line and self._dictionaries(line, number):
+            return
+        stripped = line.strip()
+        if not stripped:
+            self._close_table()
+            return
+        if len(line) > _LONGEST_TEXT:
+            self._unread(number, line, "")
+            return
+        if not self._table_line(line, number):
+            self._text(line, number)
+
+    def _dictionaries(self, line: str, number: int) -> bool:
+        rows, tail = shapes.dict_rows(line)
+        if not rows and not tail:
+            return False
+        self._close_table()
+        taken = 0
+        for row in rows:
+            if "step" not in row and (step := shapes.prefix_step(line)) is not None and line[0] not in "{":
+                row = {"step": step, **row}
+            taken += self._row(row, number, "json" if line.lstrip().startswith('{"') else "dict")
+        if tail and len(tail) < _OPEN_CHARS:
+            self._open, self._open_line = [tail], number
+        elif rows and not taken:
+            self._unread(number, line, "")
+        return True
+
+    def _continue_open(self, line: str, number: int) -> bool:
+        """Join a dictionary that the line before left open; False when this line begins something else."""
+        starts_anew = re.match(r"\s*\{\s*['\"]", line) is not None
+        joined = "".join([*self._open, line])
+        if not starts_anew and len(self._open) < _OPEN_LINES and len(joined) < _OPEN_CHARS:
+            rows, tail = shapes.dict_rows(joined)
+            if tail:
+                self._open.append(line)
+                return True
+            begun, self._open = self._open_line, []
+            for row in rows:
+                self._row(row, begun, "dict")
+            if len(rows) == 1 and number - begun == 1:
+                self._note(f"line {begun}: the row is broken over two lines, joined")
+            return True
+        self._close_open()
+        return False
+
+    def _close_open(self) -> None:
+        if not self._open:
+            return
+        text, line = "".join(self._open), self._open_line
+        self._open = []
+        row = shapes.salvage(text)
+        if row and self._row(row, line, "dict"):
+            self._note(f"line {line}: the row is cut off, {len(row)} complete values of it are used")
+        else:
+            self._unread(line, text, "an object that is never closed")
+
+    def _table_line(self, line: str, number: int) -> bool:
+        if self._table is not None:
+            if is_rule(line):
+                return True
+            cells = row_of(self._table, line)
+            if cells is not None:
+                self._table.add(cells, number)
+                return True
+            self._close_table()
+        if is_rule(line.strip()) and ("|" in line or "+" in line or "─" in line or "━" in line):
+            return True
+        if shapes.text_row(line) is None and (opened := header_of(line, number)):
+            self._close_block()
+            self._table = opened
+            return True
+        return False
+
+    def _close_table(self) -> None:
+        opened, self._table = self._table, None
+        if opened is None:
+            return
+        table = opened.close()
+        if table is None:
+            self._unread(opened.line, " ".join(opened.header), "")
+            return
+        self._count(table.format, table.columns.rows)
+        self.scan.notes += table.notes
+        self.scan.tables.append(table)
+
+    def _text(self, line: str, number: int) -> None:
+        row = shapes.text_row(line)
+        if row is not None and self._row(row, number, "text"):
+            return
+        step = shapes.heading_step(line)
+        if step is not None:
+            self._close_block()
+            self._heading = step
+            return
+        pair = shapes.lone_pair(line) or shapes.key_value(line)
+        known = meaning(pair[0]) if pair else None
+        if pair and (known or self._block):
+            self._pair(pair, number)
+            return
+        self._unread(number, line, "")
+
+    def _pair(self, pair: tuple[str, str], number: int) -> None:
+        name, value = pair
+        if name in self._block or (meaning(name) and meaning(name).quantity == "step" and self._block):  # type: ignore[union-attr]
+            self._close_block()
+        if not self._block:
+            self._block_line = number
+            self._block = {} if self._heading is None else {"step": self._heading}
+        self._block[name] = value
+
+    def _close_block(self) -> None:
+        block, self._block = self._block, {}
+        self._heading = None
+        if len(block) >= 2:
+            self._row(block, self._block_line, "block")
+
+    def _row(self, row: Row, number: int, shape: str) -> bool:
+        """Put a row where it belongs; False when it holds no metric of training."""
+        layout = tuple(row)
+        kind = self._shapes.get(layout)
+        if kind is None:
+            if len(self._shapes) > 5000:
+                self._shapes.clear()
+            kind = self._shapes[layout] = _kind(row)
+        if kind == "none":
+            return False
+        if kind == "summary":
+            self.scan.facts.update({k: float(v) for k, v in row.items() if isinstance(v, (int, float))})
+            return True
+        target = self.scan.stream.evaluation if kind == "eval" else self.scan.stream.columns
+        target.add(row, number)
+        self._count(
+            {"dict": "console dict", "json": "json lines", "block": "labelled values"}.get(shape, "console line"), 1
+        )
+        return True
+
+    def _count(self, name: str, rows: int) -> None:
+        self.scan.formats[name] = self.scan.formats.get(name, 0) + rows
+
+    def _note(self, text: str) -> None:
+        if len(self.scan.notes) < 40:
+            self.scan.notes.append(text)
+
+    def _unread(self, number: int, line: str, why: str) -> None:
+        self.scan.unread_count += 1
+        if len(self.scan.unread) < UNREAD_SHOWN:
+            text = line.strip()
+            text = text if len(text) <= 100 else text[:97] + "..."
+            self.scan.unread.append((number, f"{text} ({why})" if why else text))
+
+
+def _kind(row: Row) -> str:
+    """`train`, `eval`, `summary` (the closing line of a run) or `none`."""
+    if _SUMMARY & set(row):
+        return "summary"
+    known = [found for name in row if (found := meaning(str(name)))]
+    informative = [found for found in known if found.quantity not in _POSITION]
+    if not informative:
+        return "none"
+    return "eval" if all(found.evaluation for found in informative) else "train"
+
+
+def scan_lines(lines: Iterable[str]) -> Scan:
+    """Read all lines of a log."""
+    scanner = Scanner()
+    for number, line in enumerate(lines, 1):
+        scanner.feed(line.rstrip("\n"), number)
+    return scanner.result()
+
+
+def split_lines(text: str) -> Iterator[str]:
+    """Lines of a text, one at a time, so that a pasted log is not held twice."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start)
+        if end < 0:
+            yield text[start:]
+            return
+        yield text[start:end]
+        start = end + 1

@@ -1,0 +1,198 @@
+"""Where a log comes from: pasted text, a file of any kind, or a run folder."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from grpo_rlvr.errors import InputError, MissingPackageError, NotFoundError
+from grpo_rlvr.metrics.parsing.assemble import ParsedLog, assemble
+from grpo_rlvr.metrics.parsing.scan import Scan, Scanner, scan_lines, split_lines
+
+# A trainer_state.json is read whole; a longer run keeps its log as lines.
+_WHOLE_JSON = 200_000_000
+_HISTORY_KEYS = ("log_history", "history", "logs", "metrics", "rows", "data")
+
+
+def parse(log: str | Path) -> ParsedLog:
+    """Read a pasted log (`str`), a file or a run folder (`Path`).
+
+    Raises:
+        NotFoundError: the path names nothing.
+        InputError: nothing to read: empty, binary, or a folder without a log.
+        MissingPackageError: the file needs a reader that is not installed.
+    """
+    if isinstance(log, Path):
+        return _parse_path(log)
+    if not log.strip():
+        raise InputError("the log is empty", where="argument 'log'", remedy="Paste the rows that the trainer printed.")
+    if "\x00" in log[:8192]:
+        raise InputError("the log is binary data, not text", where="argument 'log'", remedy="Give the file as a path.")
+    text = log.lstrip("\ufeff")
+    scan = _whole_json(text) if text.lstrip()[:1] in ("{", "[") else None
+    return assemble(scan or scan_lines(split_lines(text)), "text")
+
+
+def _parse_path(path: Path) -> ParsedLog:
+    if not path.exists():
+        raise NotFoundError(f"'{path}' does not exist", where="argument 'path'", remedy="Give the path of a log file.")
+    if path.is_dir():
+        return _parse_folder(path)
+    if "tfevents" in path.name:
+        return assemble(_tensorboard(path), "tensorboard events")
+    if path.suffix == ".wandb":
+        return assemble(_wandb(path), "wandb offline run")
+    encoding = _encoding(path)
+    with path.open(encoding=encoding, errors="replace", newline="\n") as file:
+        head = file.read(4096).lstrip("\ufeff").lstrip()
+    if not head:
+        raise InputError(
+            "the file is empty", where=str(path), remedy="Give a file with the rows that the trainer printed."
+        )
+    if head[:1] in ("{", "[") and path.stat().st_size <= _WHOLE_JSON and not _is_json_lines(head):
+        scan = _whole_json(path.read_text(encoding=encoding, errors="replace").lstrip("\ufeff"))
+        if scan is not None:
+            return assemble(scan, path.name)
+    with path.open(encoding=encoding, errors="replace", newline="\n") as file:
+        return assemble(scan_lines(_named_values(path, file)), path.name)
+
+
+def _named_values(path: Path, lines: Iterator[str]) -> Iterator[str]:
+    """A TensorBoard CSV calls its column 'Value' and keeps the name in the file name: put it into the header."""
+    for number, line in enumerate(lines):
+        if number == 0 and line.strip().replace('"', "") in ("Wall time,Step,Value", "step,value", "Step,Value"):
+            tag = path.stem.split("tag-")[-1]
+            line = line.replace("Value", tag).replace("value", tag)
+        yield line.lstrip("\ufeff") if number == 0 else line
+
+
+def _parse_folder(folder: Path) -> ParsedLog:
+    """A run folder of ours, a checkpoint, a TensorBoard or a W&B folder: the first that has a log."""
+    for pattern in (
+        "metrics.jsonl",
+        "trainer_state.json",
+        "checkpoint-*/trainer_state.json",
+        "*tfevents*",
+        "*.wandb",
+        "logging.jsonl",
+        "train.log",
+        "log.txt",
+    ):
+        found = sorted(folder.glob(pattern), key=lambda path: path.stat().st_mtime)
+        found = [path for path in found if path.is_file()]
+        if found:
+            return _parse_path(found[-1])
+    raise InputError(
+        "the folder holds no log",
+        where=str(folder),
+        remedy="Expected metrics.jsonl, trainer_state.json, a tfevents or a .wandb file in it.",
+    )
+
+
+def _encoding(path: Path) -> str:
+    with path.open("rb") as file:
+        head = file.read(8192)
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    if b"\x00" in head:
+        raise InputError(
+            "the file is binary", where=str(path), remedy="Give text, CSV, JSON, a tfevents or a .wandb file."
+        )
+    return "utf-8"
+
+
+def _is_json_lines(head: str) -> bool:
+    """True when the first line alone is an object and another line follows."""
+    first, newline, rest = head.partition("\n")
+    return bool(newline and rest.strip()) and first.rstrip().endswith("}") and first.startswith("{")
+
+
+def _whole_json(text: str) -> Scan | None:
+    """Read a text that is one JSON document: trainer_state.json, a list of rows, or columns. None when it is not."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    rows = _rows_of(document)
+    if rows is None:
+        return None
+    scanner = Scanner()
+    for number, row in enumerate(rows, 1):
+        if isinstance(row, Mapping) and not scanner._row(dict(row), number, "json"):
+            scanner._unread(number, json.dumps(row)[:200], "entry of the list, no metric in it")
+    scan = scanner.result()
+    scan.formats = {
+        "trainer_state.json" if isinstance(document, dict) and "log_history" in document else "json": len(rows)
+    }
+    return scan
+
+
+def _rows_of(document: Any) -> list[Any] | None:
+    if isinstance(document, list):
+        return document if document and all(isinstance(row, Mapping) for row in document) else None
+    if not isinstance(document, Mapping):
+        return None
+    for key in _HISTORY_KEYS:
+        if isinstance(document.get(key), list):
+            return _rows_of(document[key])
+    columns = {key: value for key, value in document.items() if isinstance(value, list)}
+    if columns:
+        longest = max(len(value) for value in columns.values())
+        return [{k: v[i] for k, v in columns.items() if i < len(v)} for i in range(longest)]
+    return [document]
+
+
+def _tensorboard(path: Path) -> Scan:
+    try:
+        from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+        from tensorboard.util.tensor_util import make_ndarray
+    except ImportError:
+        raise MissingPackageError(
+            "reading TensorBoard event files needs the package tensorboard",
+            where=str(path),
+            remedy="Run: pip install tensorboard, or export the scalars as CSV.",
+        ) from None
+    rows: dict[int, dict[str, Any]] = {}
+    for event in EventFileLoader(str(path)).Load():
+        for value in event.summary.value:
+            number = (
+                float(make_ndarray(value.tensor))
+                if value.HasField("tensor") and not value.tensor.tensor_shape.dim and value.tensor.dtype in (1, 2)
+                else value.simple_value
+                if value.HasField("simple_value")
+                else None
+            )
+            if number is not None:
+                rows.setdefault(event.step, {"step": event.step})[value.tag] = number
+    return _scan_rows([rows[step] for step in sorted(rows)], "tensorboard events")
+
+
+def _wandb(path: Path) -> Scan:
+    try:
+        from wandb.proto import wandb_internal_pb2
+        from wandb.sdk.internal.datastore import DataStore
+    except ImportError:
+        raise MissingPackageError(
+            "reading a W&B offline run needs the package wandb",
+            where=str(path),
+            remedy="Run: pip install wandb, or export the run's charts as CSV.",
+        ) from None
+    store = DataStore()
+    store.open_for_scan(str(path))
+    rows: list[dict[str, Any]] = []
+    while (data := store.scan_data()) is not None:
+        record = wandb_internal_pb2.Record()
+        record.ParseFromString(data)
+        if record.WhichOneof("record_type") == "history":
+            items = record.history.item
+            rows.append({item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in items})
+    return _scan_rows(rows, "wandb offline run")
+
+
+def _scan_rows(rows: list[dict[str, Any]], name: str) -> Scan:
+    scanner = Scanner()
+    for number, row in enumerate(rows, 1):
+        scanner._row(row, number, "json")
+    scan = scanner.result()
+    scan.formats = {name: len(rows)}
+    return scan

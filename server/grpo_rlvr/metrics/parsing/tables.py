@@ -1,0 +1,222 @@
+"""Tables: Markdown, ASCII boxes, CSV and TSV exports, columns aligned by spaces, and metrics written as rows."""
+
+import csv
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from grpo_rlvr.metrics.names import meaning, normalise
+from grpo_rlvr.metrics.parsing.columns import Columns
+from grpo_rlvr.metrics.parsing.lines import is_number_or_blank
+from grpo_rlvr.metrics.parsing.values import range_end, read_cell
+
+# Rows looked at before deciding what kind of table it is; afterwards rows are stored as they come.
+PREVIEW = 200
+_RULE = re.compile(r"^[\s|+:=─━┄═╌┼╪├┤┬┴┌┐└┘╒╕╘╛╞╡┏┓┗┛┡┩╇╈┯┷-]+$")
+_SEPARATED_WORDS = re.compile(r"\b(Training|Validation|Train|Valid|Wall|Grad|Step) (Loss|time|Norm)\b", re.IGNORECASE)
+_WANDB_RUN = re.compile(r"^.+ - (?P<metric>[\w./]+?)(?P<bound>__(?:MIN|MAX))?$")
+# A first column of this name says that every row is another run.
+_RUN_COLUMNS = frozenset(
+    {"run", "exp", "experiment", "run_name", "name", "config", "model", "variant", "arm", "seed", "setting", "method"}
+)
+_METRIC_COLUMNS = frozenset({"metric", "metrics", "key", "name", "quantity", "measure", "column"})
+
+
+@dataclass
+class Table:
+    """Columns with what the table is: `rows` of one run, `windows` of it, `runs` (another run a row) or `summary`."""
+
+    columns: Columns
+    kind: str = "rows"
+    format: str = ""
+    notes: list[str] = field(default_factory=list)
+    evaluation: Columns = field(default_factory=Columns)
+
+
+@dataclass
+class OpenTable:
+    """A table whose header has been read and whose rows are coming in."""
+
+    header: list[str]
+    format: str
+    line: int
+    delimiter: str = ""
+    preview: list[tuple[int, list[str]]] = field(default_factory=list)
+    table: Table | None = None
+
+    def add(self, cells: list[str], line: int) -> None:
+        """Take one row of cells, as many as the header has."""
+        if self.table is not None:
+            self.table.columns.add(dict(zip(self.header, cells, strict=False)), line)
+            return
+        self.preview.append((line, cells))
+        if len(self.preview) >= PREVIEW:
+            self.table = self._decide()
+
+    def close(self) -> Table | None:
+        """Return the table, None when it has no row with a number in a known column."""
+        if self.table is None and self.preview:
+            self.table = self._decide()
+        if self.table is None:
+            return None
+        self.table.columns.finish()
+        return self.table if self.table.columns.data else None
+
+    def _decide(self) -> Table | None:
+        rows = [cells for _, cells in self.preview]
+        if _is_transposed(self.header, rows):
+            return self._transposed(rows)
+        if not any(meaning(name) for name in self.header):
+            return None
+        header = _unique([_wandb_metric(name) for name in self.header])
+        table = Table(Columns(), "rows", self.format)
+        if _is_runs(header, rows):
+            table.kind = "runs"
+            table.notes.append("every row of this table is another run: levels are judged, trends are not")
+        elif any(range_end(cells[0]) is not None for cells in rows):
+            table.kind = "windows"
+            table.notes.append(f"the first column ('{header[0]}') holds ranges: each row is a window, not one step")
+        table.notes += _odd_cells(header, self.preview)
+        self.header = ["step" if table.kind == "windows" and i == 0 else name for i, name in enumerate(header)]
+        for line, cells in self.preview:
+            table.columns.add(self._row(table, cells), line)
+        return table
+
+    def _row(self, table: Table, cells: list[str]) -> dict[str, str | float]:
+        row: dict[str, str | float] = dict(zip(self.header, cells, strict=False))
+        if table.kind == "windows":
+            end = range_end(cells[0])
+            row[self.header[0]] = end if end is not None else cells[0]
+        return row
+
+    def _transposed(self, rows: list[list[str]]) -> Table:
+        table = Table(Columns(), "summary", self.format)
+        names = [self.header[0]] if meaning(self.header[0]) else []
+        wide = [self.header, *rows] if names else rows
+        for index in range(1, max(len(cells) for cells in wide)):
+            table.columns.add({cells[0]: cells[index] for cells in wide if len(cells) > index}, self.line)
+        if not names:
+            table.notes.append(f"metrics are written as rows; {len(self.header) - 1} columns read as points in time")
+        return table
+
+
+def split_cells(line: str, delimiter: str) -> list[str]:
+    """Split one line of a table into stripped cells."""
+    if delimiter == "|":
+        inner = line.strip().replace("│", "|").replace("┃", "|").replace("║", "|").strip("|")
+        return [_clean(cell) for cell in inner.split("|")]
+    if delimiter == " ":
+        return line.split()
+    return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), [])]
+
+
+def is_rule(line: str) -> bool:
+    """True for the lines that only draw a table: `|---|---|`, `+-----+`."""
+    return bool(_RULE.match(line)) and any(mark in line for mark in "-─━═=")
+
+
+def header_of(line: str, number: int) -> OpenTable | None:
+    """Return the table that this line opens, None when it is no header."""
+    stripped = line.strip()
+    marks = stripped.replace("│", "|").replace("┃", "|").replace("║", "|")
+    if marks.count("|") >= 2 and "%|" not in marks:
+        cells = split_cells(marks, "|")
+        if len(cells) >= 2 and (not _numeric(cells) or meaning(cells[0])):
+            table = OpenTable(cells, "table", number, "|")
+            if sum(is_number_or_blank(cell) for cell in cells[1:]) == len(cells) - 1 and meaning(cells[0]):
+                table.preview.append((number, cells))
+                table.header = ["metric", *[f"value {i}" for i in range(1, len(cells))]]
+            return table
+        return None
+    for delimiter, name in (("\t", "tsv"), (",", "csv"), (";", "csv")):
+        cells = split_cells(stripped, delimiter) if delimiter in stripped else []
+        if len(cells) >= 2 and not any(map(_is_number, cells)) and _known(cells, 1):
+            return OpenTable([c or f"column {i + 1}" for i, c in enumerate(cells)], name, number, delimiter)
+    words = _SEPARATED_WORDS.sub(r"\1_\2", stripped)
+    cells = re.split(r"\s{2,}", words)
+    cells = cells if len(cells) >= 3 and not any(" " in cell for cell in cells) else words.split()
+    if len(cells) >= 3 and not any(map(_is_number, cells)) and _known(cells, 2) and len(cells) <= 60:
+        return OpenTable(cells, "aligned table", number, " ")
+    return None
+
+
+def row_of(table: OpenTable, line: str) -> list[str] | None:
+    """Return the cells of the next row of an open table, None when the line does not belong to it."""
+    if table.delimiter == "|":
+        marks = line.replace("│", "|").replace("┃", "|").replace("║", "|")
+        if "|" not in marks or "%|" in marks:
+            return None
+        cells = split_cells(marks, "|")
+        return (cells + [""] * (len(table.header) - len(cells)))[: len(table.header)] if len(cells) >= 2 else None
+    if table.delimiter not in line:
+        return None
+    cells = split_cells(line.strip("\r\n") if table.delimiter == "\t" else line.strip(), table.delimiter)
+    if len(cells) != len(table.header):
+        return None
+    return cells if sum(map(_is_number, cells)) >= 1 else None
+
+
+def _numeric(cells: Sequence[str]) -> bool:
+    return sum(map(_is_number, cells)) * 2 > len(cells)
+
+
+def _is_number(cell: str) -> bool:
+    return bool(cell.strip()) and read_cell(cell)[0] is not None
+
+
+def _known(cells: Sequence[str], least: int) -> bool:
+    return sum(meaning(_wandb_metric(cell)) is not None for cell in cells) >= least
+
+
+def _clean(cell: str) -> str:
+    return cell.strip().strip("*`").strip()
+
+
+def _wandb_metric(name: str) -> str:
+    """`my-run - train/reward` of a W&B export is `train/reward`; its __MIN and __MAX columns keep their mark."""
+    found = _WANDB_RUN.match(name)
+    return f"{found['metric']}{found['bound'] or ''}" if found else name
+
+
+def _unique(names: list[str]) -> list[str]:
+    seen: dict[str, int] = {}
+    result = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        result.append(name if seen[name] == 1 else f"{name} #{seen[name]}")
+    return result
+
+
+def _is_transposed(header: list[str], rows: list[list[str]]) -> bool:
+    if len(header) < 2 or any(len(cells) < 2 for cells in rows):
+        return False
+    named = sum(meaning(cells[0]) is not None and not _is_number(cells[0]) for cells in rows)
+    if normalise(header[0]) in _METRIC_COLUMNS:
+        return named >= 1
+    return named * 2 > len(rows) and not _known(header[1:], 1)
+
+
+def _is_runs(header: list[str], rows: list[list[str]]) -> bool:
+    """Several rows told apart by a name, or by a learning rate or seed that no schedule would print so."""
+    names = {normalise(name) for name in header}
+    first_is_words = sum(not _is_number(cells[0]) and range_end(cells[0]) is None for cells in rows) * 2 > len(rows)
+    if names & _RUN_COLUMNS and first_is_words:
+        return True
+    if normalise(header[0]) in _RUN_COLUMNS - {"seed"}:
+        return True
+    return first_is_words and bool(names & {"lr", "learning_rate", "beta", "steps_run", "warmup"})
+
+
+def _odd_cells(header: list[str], preview: list[tuple[int, list[str]]]) -> list[str]:
+    """Say which cells of known columns hold words, ranges or spreads instead of plain numbers."""
+    notes = []
+    for line, cells in preview[:20]:
+        for name, cell in list(zip(header, cells, strict=False))[1:]:
+            if not meaning(name):
+                continue
+            value, form = read_cell(cell)
+            if form == "range":
+                notes.append(f"line {line}: '{cell}' in column '{name}' is a range, its middle {value:g} is used")
+            elif value is None and not is_number_or_blank(cell):
+                notes.append(f"line {line}: '{cell}' in column '{name}' is no number, left out")
+    return notes[:10]
