@@ -12,6 +12,7 @@ from grpo_rlvr.inspection.store import EditedError
 from grpo_rlvr.inspection.verdicts import Reader, fold
 from grpo_rlvr.models.common import RewardSpec
 from grpo_rlvr.models.reading import Change, GatePolicy, GateReason, GateRecord, GateState
+from grpo_rlvr.models.score import Route
 from grpo_rlvr.workspace import Workspace
 from rlvr_rewards import spec as reward_spec
 
@@ -63,6 +64,7 @@ def check_gate(workspace: Workspace, reading_id: str, rewards: Sequence[RewardSp
         policy=policy,
         changed=list(dict.fromkeys(changed)),
         record=_record(reading, events, readers, admitted, policy),
+        route=Route.model_validate(stored["result"]["route"]),
     )
 
 

@@ -5,6 +5,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from grpo_rlvr.models.common import Interval, Model
+from grpo_rlvr.models.score import Route
 
 Verdict = Literal["correct", "wrong", "cannot_tell"]
 Channel = Literal["page", "terminal", "elicitation", "app"]
@@ -150,6 +151,7 @@ class GateState(Model):
     policy: GatePolicy = Field(description="The policy in force.")
     changed: list[Change] = Field(default_factory=list, description="What changed since the reading.")
     record: GateRecord | None = Field(default=None, description="Null when there is no intact record.")
+    route: Route | None = Field(default=None, description="The base success rate that the scoring measured.")
 
 
 ReadingStatus.model_rebuild()
