@@ -38,7 +38,8 @@ Reason = Literal[
     "harness_error",  # the grader itself failed; says nothing about the output
 ]
 REASONS: tuple[Reason, ...] = get_args(Reason)
-UNGRADED: frozenset[str] = frozenset({"bad_row", "wiring_error", "harness_error"})
+# Columns that exist only while training: no data set row holds them.
+GENERATED_COLUMNS = ("completion_ids",)
 
 Row = Mapping[str, Any]
 Completion = str | Sequence[Mapping[str, Any]]
@@ -116,7 +117,7 @@ class RowProblem:
 class Reward:
     """Base class: one `grade`, and the faces that training and inspection need.
 
-    A subclass is a dataclass whose fields are its arguments. It sets `reward`, `reads` and implements `judge_row`
+    A subclass is a dataclass whose fields are its arguments. It sets `reward_name`, `reads` and implements `judge_row`
     (is the row gradable?) and `judge_output` (score one completion of a gradable row). Instances hold nothing but their
     arguments, so they pickle.
 
@@ -127,7 +128,7 @@ class Reward:
 
     name: str = ""
 
-    reward: ClassVar[str] = "reward"
+    reward_name: ClassVar[str] = "reward"
     reads: ClassVar[tuple[str, ...]] = ()
     reasons: ClassVar[tuple[Reason, ...]] = ("correct", "wrong", "no_answer", "bad_row")
 
@@ -140,6 +141,10 @@ class Reward:
     def columns(self) -> tuple[str, ...]:
         """Return the names of the data set columns that this reward reads."""
         return self.reads
+
+    def columns_among(self, given: Mapping[str, Any], count: int) -> tuple[str, ...]:
+        """Return the columns to read out of those given; a reward around plain functions passes them all on."""
+        return self.columns()
 
     def judge_row(self, row: Row) -> str | None:
         """Return why the row cannot be graded, or None when it can."""
@@ -190,7 +195,7 @@ class Reward:
             RewardWiringError: The pipeline changed the text before it came here.
             RewardHarnessError: The grader itself fails too often.
         """
-        rows = rows_of(self.columns(), completions, columns)
+        rows = rows_of(self.columns_among(columns, len(completions)), completions, columns)
         verdicts = self.grade_batch(completions, rows)
         self.log(verdicts, columns.get("log_extra"), columns.get("log_metric"))
         self._stop_when_broken(verdicts)
@@ -225,14 +230,14 @@ class Reward:
         """Return the metric name used when none is given."""
         different = self.arguments()
         if not different:
-            return self.reward
-        text = json.dumps(different, sort_keys=True, default=repr)
-        return f"{self.reward}_{hashlib.sha256(text.encode()).hexdigest()[:6]}"
+            return self.reward_name
+        text = json.dumps(different, sort_keys=True, default=display_name)
+        return f"{self.reward_name}_{hashlib.sha256(text.encode()).hexdigest()[:6]}"
 
     # -- inside --------------------------------------------------------------------------------------------------
 
-    def _row_problem(self, row: Row) -> str | None:
-        missing = [name for name in self.columns() if name not in row]
+    def _row_problem(self, row: Row, optional: Sequence[str] = ()) -> str | None:
+        missing = [name for name in self.columns() if name not in row and name not in optional]
         if missing:
             return f"column {missing[0]!r} is missing"
         return self.judge_row(row)
@@ -321,6 +326,30 @@ def _plain_verdict(score: Any, seconds: float) -> Verdict:
         return Verdict(float(score), "scored", seconds=seconds)
     except (TypeError, ValueError):
         raise RewardRowError(f"the reward function returned {score!r:.80}, which is not a number") from None
+
+
+def display_name(reward: Any) -> str:
+    """Return the metric name that TRL gives to a reward function."""
+    return str(getattr(reward, "__name__", type(reward).__name__))
+
+
+def columns_of(rewards: Iterable[Any], given: Mapping[str, Any], count: int) -> tuple[str, ...]:
+    """Return the columns that some rewards read; a plain function reads every column that has `count` entries."""
+    names: dict[str, None] = {}
+    for reward in rewards:
+        among = getattr(reward, "columns_among", None)
+        if among is not None:
+            names.update(dict.fromkeys(among(given, count)))
+        else:
+            whole = (name for name, value in given.items() if isinstance(value, list | tuple) and len(value) == count)
+            names.update(dict.fromkeys(whole))
+    return tuple(names)
+
+
+def row_problem(reward: Any, row: Row) -> str | None:
+    """Return why a reward cannot grade the row, or None; a plain function is never known to refuse one."""
+    problems = reward.check_rows([row]) if hasattr(reward, "check_rows") else []
+    return problems[0].problem if problems else None
 
 
 def text_of(completion: Completion) -> str:

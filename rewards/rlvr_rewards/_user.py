@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from rlvr_rewards import _sources
-from rlvr_rewards._core import RewardError, RewardSpecError, nearest
+from rlvr_rewards._core import RewardError, RewardSpecError, display_name, nearest
 
 # What TRL hands to every reward function; fixing one of these as an argument would hide the real one.
 GIVEN_BY_TRL = ("prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric", "environments")
@@ -42,7 +42,7 @@ class UserReward:
 
     def __init__(self, name: str, args: Mapping[str, Any], root: str, target: Any) -> None:
         self.spec_name, self.spec_args, self.root, self.target = name, dict(args), root, target
-        self.__name__ = _display_name(target)
+        self.__name__ = _function_name(target)
         self.__doc__ = inspect.getdoc(target)
 
     def __call__(self, *args: Any, **columns: Any) -> Any:
@@ -204,7 +204,7 @@ def _is_async(target: Any) -> bool:
     return inspect.iscoroutinefunction(target) or inspect.iscoroutinefunction(getattr(target, "__call__", None))  # noqa: B004
 
 
-def _display_name(target: Any) -> str:
+def _function_name(target: Any) -> str:
     while isinstance(target, functools.partial):
         target = target.func
-    return str(getattr(target, "__name__", type(target).__name__))
+    return display_name(target)
