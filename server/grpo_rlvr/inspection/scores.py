@@ -8,6 +8,7 @@ from typing import Any
 from grpo_rlvr.errors import InputError
 from grpo_rlvr.inspection import audit as auditing
 from grpo_rlvr.inspection import selection, summary
+from grpo_rlvr.inspection.batch_checks import reads_row
 from grpo_rlvr.inspection.gate import reward_digest
 from grpo_rlvr.inspection.judging import Judge, Scores, deciding, range_of
 from grpo_rlvr.inspection.policy import policy_in_force
@@ -85,7 +86,7 @@ def score(
         report(0, len(rewards) + 1, "loading the rewards")
         scored = _call_all(child, loaded, policy, report)
         report(len(rewards), len(rewards) + 1, "attacking the rewards")
-        found = auditing.audit(child, loaded, scored.calls, scored.judge, scored.names)
+        found = auditing.audit(child, loaded, scored.calls, scored.judge, scored.names, scored.reads_row)
     report(len(rewards) + 1, len(rewards) + 1, "done")
     store = ReadingStore.create(workspace)
     result = _result(store.reading_id, scored, found, settings)
@@ -119,15 +120,15 @@ def _call_all(child: RewardChild, samples: Samples, policy: GatePolicy, report: 
         else:
             calls.append(child.call(index, "samples"))
     names = _unique(child.names)
-    reads_row = auditing.reads_row(child, samples, calls)
+    reads = reads_row(child, samples, calls)
     weights = tuple(spec.weight for spec in child.specs)
     judge = Judge(
         weights=weights,
         ranges=tuple(range_of(call.scores) for call in calls),
-        primary=deciding(weights, reads_row),
+        primary=deciding(weights, reads),
         threshold=policy.rewarded_at,
     )
-    return Scored(samples, names, calls, judge, reads_row)
+    return Scored(samples, names, calls, judge, reads)
 
 
 def _unique(names: Sequence[str]) -> list[str]:

@@ -155,7 +155,7 @@ class ReadingStore:
                 self._append(events, fresh)
 
     def _append(self, events: list[Event], fresh: list[Event]) -> None:
-        last = events[-1][seal.MAC] if events else ""
+        last = events[-1][seal.MAC] if events else self.reading_id
         lines = []
         for number, event in enumerate(fresh, len(events) + 1):
             entry = seal.sealed({"n": number, **event, "after": last})
@@ -191,7 +191,7 @@ class ReadingStore:
 
     def _parse(self, data: bytes) -> list[Event]:
         events: list[Event] = []
-        last = ""
+        last = self.reading_id
         for number, line in enumerate(data.split(b"\n") if data else [], 1):
             try:
                 event = json.loads(line)

@@ -131,7 +131,7 @@ def _clipped(samples: Samples, config: Mapping[str, Any]) -> float | None:
         return sum(reason == "length" for reason in reasons) / len(reasons)
     limit = config.get("max_completion_length")
     if samples.has_ids and isinstance(limit, int):
-        lengths = [len(row["completion_ids"]) for row in samples.rows]
+        lengths: list[int] = [len(row["completion_ids"]) for row in samples.rows]
         return sum(length >= limit for length in lengths) / len(lengths)
     return None
 

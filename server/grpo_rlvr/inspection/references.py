@@ -1,0 +1,125 @@
+"""Finding the reference column of the samples, and taking rewarded completions apart at the right answer."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from grpo_rlvr.inspection.attacks import NUMBER, Case
+from grpo_rlvr.inspection.samples import Samples
+from grpo_rlvr.inspection.scoring import as_text
+
+NAMES = (
+    "gold", "answer", "solution", "target", "ground_truth", "reference", "label", "expected", "final_answer", "output",
+)  # fmt: skip
+LONGEST = 200
+# Share of rewarded completions that must hold a column's value before it is taken for the right answer.
+ENOUGH = 0.5
+LISTED_GOLDS = 4
+
+
+def gold_texts(samples: Samples, rewarded: Sequence[bool | None]) -> list[str | None]:
+    """Return each row's right answer as text, None where it is not known."""
+    name = _gold_column(samples, rewarded)
+    if name is None:
+        return [None] * len(samples.rows)
+    return [_as_gold(row.get(name)) for row in samples.rows]
+
+
+def _gold_column(samples: Samples, rewarded: Sequence[bool | None]) -> str | None:
+    hits = [row for row, outcome in enumerate(rewarded) if outcome]
+    best, best_share = None, 0.0
+    named = None
+    for name in sorted(samples.names, key=lambda n: NAMES.index(n) if n in NAMES else len(NAMES)):
+        golds = {row: _as_gold(samples.rows[row].get(name)) for row in range(len(samples.rows))}
+        if len({gold for gold in golds.values() if gold}) < 2:
+            continue
+        if name in NAMES:
+            named = named or name
+        found = [bool(golds[row]) and _last(samples.completion_text(row), golds[row] or "") is not None for row in hits]
+        share = sum(found) / len(found) if found else 0.0
+        if share >= ENOUGH and share > best_share:
+            best, best_share = name, share
+    # With a reward that pays wrong answers the name says more than what the paid completions hold.
+    return best or named
+
+
+def _as_gold(value: Any) -> str | None:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    text = str(value).strip()
+    if "####" in text:
+        text = text.rpartition("####")[2].strip()
+    boxed = re.findall(r"\\boxed\{([^{}]+)\}", text)
+    text = boxed[-1].strip() if boxed else text
+    return text if 0 < len(text) <= LONGEST else None
+
+
+def _last(text: str, gold: str) -> int | None:
+    """Return where the gold stands for the last time as a whole word."""
+    found = [m.start() for m in re.finditer(rf"(?<!\w){re.escape(gold)}(?!\w)", text)]
+    return found[-1] if found else None
+
+
+def message_text(completion: Any) -> str:
+    """Return the text that the model wrote last: the content of the last message of a chat completion."""
+    if isinstance(completion, str):
+        return completion
+    return as_text(completion[-1:])
+
+
+def with_text(completion: Any, text: str) -> Any:
+    """Return a completion of the same form with another text."""
+    if isinstance(completion, str):
+        return text
+    return [*completion[:-1], {"role": "assistant", **completion[-1], "content": text}]
+
+
+def cases(samples: Samples, rewarded: Sequence[bool | None], wanted: int) -> list[Case]:
+    """Return rewarded completions of different prompts, taken apart at the right answer."""
+    golds = gold_texts(samples, rewarded)
+    found: list[Case] = []
+    used: set[str] = set()
+    for row, outcome in enumerate(rewarded):
+        gold = golds[row]
+        text = message_text(samples.rows[row]["completion"])
+        if not outcome or not gold or samples.groups[row] in used or len(found) >= wanted:
+            continue
+        at = _last(text, gold)
+        if at is None:
+            continue
+        used.add(samples.groups[row])
+        found.append(
+            Case(
+                sample=row,
+                prompt=as_text(samples.rows[row]["prompt"]),
+                before=text[:at],
+                gold=gold,
+                after=text[at + len(gold) :],
+                other=_other(gold, golds),
+                golds=_several(gold, golds),
+            )
+        )
+    return found
+
+
+def plain_cases(samples: Samples, wanted: int) -> list[Case]:
+    """Return rows of different prompts for attacks that need no right answer."""
+    found: dict[str, Case] = {}
+    for row, group in enumerate(samples.groups):
+        if group not in found and len(found) < wanted:
+            found[group] = Case(row, samples.prompt_text(row), "", "", "", "", ())
+    return list(found.values())
+
+
+def _other(gold: str, golds: Sequence[str | None]) -> str:
+    for other in golds:
+        if other and other.casefold() not in gold.casefold() and gold.casefold() not in other.casefold():
+            return other
+    return str(int(float(gold)) + 1) if NUMBER.match(gold) else f"{gold[::-1]}x"
+
+
+def _several(gold: str, golds: Sequence[str | None]) -> tuple[str, ...]:
+    others = [other for other in dict.fromkeys(golds) if other and other != gold][: LISTED_GOLDS - 1]
+    others = others or [_other(gold, golds)]
+    # Neither first nor last, so that a reward that takes one end is not blamed for paying a list.
+    return (*others[:1], gold, *others[1:], _other(gold, golds))
