@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from grpo_rlvr.config.versions import Versions
+from grpo_rlvr.config.versions import Versions, in_range
 from grpo_rlvr.config.view import ConfigView
 from grpo_rlvr.models.setup import Setup
 
@@ -24,6 +24,11 @@ class Facts:
     def trl_is(self, spec: str) -> bool:
         """Return whether the TRL version lies in a range such as `>=0.18`."""
         return self.versions.trl_is(spec)
+
+    def transformers_is(self, spec: str) -> bool:
+        """Return whether the transformers version, stated or paired with the TRL release, lies in a range."""
+        stated = self.versions.within("transformers", spec)
+        return in_range(self.config.table.transformers, spec) if stated is None else stated
 
     def number(self, path: str) -> float | None:
         """Return a number of the setup, None when it is not stated or no number."""
@@ -178,6 +183,15 @@ class Facts:
         return self.vllm_mode == "colocate"
 
     @property
+    def shares_gpu(self) -> bool:
+        """Whether vLLM lives on a GPU that also trains: colocate, or a device of the trainer's own up to 0.15."""
+        if self.vllm_mode == "device":
+            device = self.config.text("vllm_device") or "auto"
+            own = self.processes == 1 and self.gpus == 1
+            return device != "auto" and device.rpartition(":")[2].isdigit() and int(device.rpartition(":")[2]) < self.processes or own
+        return self.colocate
+
+    @property
     def server(self) -> bool:
         """Whether vLLM is a server of its own."""
         return self.vllm_mode == "server"
@@ -210,6 +224,12 @@ class Facts:
         """Tokens of the longest prompt, None when not stated."""
         value = self.number("dataset.max_prompt_tokens")
         return None if value is None else int(value)
+
+    @property
+    def sent_prompt_tokens(self) -> int | None:
+        """Tokens of the longest prompt that reaches the model: cut by max_prompt_length where that exists (up to 0.27)."""
+        tokens, limit = self.prompt_tokens, self.config.integer("max_prompt_length")
+        return tokens if tokens is None or limit is None else min(tokens, limit)
 
     @property
     def columns(self) -> tuple[str, ...] | None:

@@ -27,7 +27,12 @@ def release(text: str) -> Version:
 
 
 @lru_cache(maxsize=2048)
-def _in_range(version: str, spec: str) -> bool:
+def in_range(version: str, spec: str) -> bool:
+    """Return whether a version's release lies in a range such as `>=0.18,<1.10`.
+
+    Raises:
+        InputError: not a version.
+    """
     return SpecifierSet(spec).contains(release(version))
 
 
@@ -46,8 +51,8 @@ class Versions:
     def within(self, package: str, spec: str) -> bool | None:
         """Return whether a package's version lies in a range such as `>=0.22,<0.32`; None when it is not stated."""
         value = self.get(package)
-        return None if value is None else _in_range(value, spec)
+        return None if value is None else in_range(value, spec)
 
     def trl_is(self, spec: str) -> bool:
         """Return whether the TRL version lies in a range such as `>=0.18`."""
-        return _in_range(self.trl, spec)
+        return in_range(self.trl, spec)

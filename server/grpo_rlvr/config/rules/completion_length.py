@@ -1,0 +1,210 @@
+"""The completion cap: long enough for the task, short enough for the model's window."""
+
+import re
+
+from grpo_rlvr.config.facts import Facts
+from grpo_rlvr.config.rule import PASS, Example, Outcome, fail, not_applicable, rule
+from grpo_rlvr.config.view import ConfigView
+
+# Share of truncated completions from which the cap, not the task, decides the reward.
+MANY_CLIPPED = 0.5
+NEARLY_ALL_CLIPPED = 0.9
+# Worked-out answers to grade-school problems take 150 to 700 tokens, thinking ones thousands: no cap up to this holds them.
+SHORT_CAP = 512
+# mask_truncated_completions with a cap this small masks any answer in words.
+TINY_CAP = 64
+_REASONING = re.compile(
+    r"\b(?:math|maths|gsm8k|aime|amc|olympiad\w*|competition|codeforces|leetcode|reason\w*|proofs?|cot|chain[- ]of[- ]thought|"
+    r"step[- ]by[- ]step|gpqa|numina\w*|dapo[- ]?(?:math|17k)\w*|math[- ]?500)\b",
+    re.IGNORECASE,
+)
+_THINKING_NAME = re.compile(r"(?:\br1\b|deepseek-r1|r1-distill|qwq|thinking|reasoner|magistral)", re.IGNORECASE)
+_TOKENS = re.compile(r"(\d[\d,]*)(?:\s*(?:-|–|to)\s*(\d[\d,]*))?\s*(?:completion\s+)?tokens", re.IGNORECASE)
+GSM = {"dataset": {"task": "GSM8K step-by-step"}}
+
+
+def tokens_needed(task: str) -> int | None:
+    """Return the tokens that a task's description says an answer needs, the smaller end of a span."""
+    found = [int(match[1].replace(",", "")) for match in _TOKENS.finditer(task)]
+    return max(found, default=None)
+
+
+def thinks(facts: Facts, config: ConfigView) -> str | None:
+    """Return why the model is taken to think at length before it answers, None when nothing says so."""
+    stated = facts.setup.get("model.thinking")
+    if stated is False or str(stated).lower() in {"off", "false", "disabled", "none"} and stated is not None:
+        return None
+    if config.exists("chat_template_kwargs") and config.mapping("chat_template_kwargs").get("enable_thinking") is False:
+        return None
+    if stated:
+        return "the setup calls it a thinking model"
+    if "<think" in str(facts.setup.get("model.chat_template_prefills") or ""):
+        return "its chat template opens <think>"
+    if _THINKING_NAME.search(facts.text("model.name") or facts.text("model.path") or ""):
+        return f"{facts.text('model.name') or facts.text('model.path')} is a thinking model"
+    return None
+
+
+def cap_too_low(config: ConfigView, facts: Facts) -> tuple[list[str], str] | None:
+    """Return the fields and the reason when something stated says that the cap cuts answers off."""
+    cap = config.integer("max_completion_length")
+    if cap is None:
+        return None
+    clipped = facts.number("measured.clipped_ratio")
+    if clipped is not None:
+        said = f"clipped_ratio was measured at {clipped:g}: that share of completions never ended"
+        return (["measured.clipped_ratio"], said) if clipped >= MANY_CLIPPED else None
+    for name in ("free_generation_p50", "free_generation_p95"):
+        length = facts.number(f"measured.{name}")
+        if length is not None and length > cap:
+            return [f"measured.{name}"], f"uncapped answers were measured at {length:g} tokens ({name[-3:]})"
+    if facts.number("measured.free_generation_p95") is not None:
+        return None
+    task = facts.text("dataset.task") or ""
+    needed = tokens_needed(task)
+    if needed is not None:
+        return (["dataset.task"], f"the task is said to need {needed} tokens") if needed > cap else None
+    if cap <= SHORT_CAP and (reason := thinks(facts, config)):
+        return ["model.thinking"], f"{reason}, and thinks for more than {cap} tokens"
+    if cap <= SHORT_CAP and _REASONING.search(task):
+        return ["dataset.task"], f"worked-out answers to '{task}' run longer than {cap} tokens"
+    return None
+
+
+@rule(
+    "all-completions-masked",
+    severity="error",
+    what="mask_truncated_completions with a cap that nothing stays under.",
+    why="Every completion is masked: gradient and entropy are 0 while reward_std still looks healthy.",
+    bad=Example({"mask_truncated_completions": True, "max_completion_length": 50}, {"measured": {"clipped_ratio": 1.0}}),
+    good=Example({"mask_truncated_completions": True, "max_completion_length": 2048}, {"measured": {"clipped_ratio": 0.02}}),
+    sources=("huggingface/trl#3248",),
+)
+def all_completions_masked(config: ConfigView, facts: Facts) -> Outcome:
+    if not config.flag("mask_truncated_completions"):
+        return PASS
+    clipped, median = facts.number("measured.clipped_ratio"), facts.number("measured.free_generation_p50")
+    cap = config.integer("max_completion_length")
+    needed = tokens_needed(facts.text("dataset.task") or "")
+    if clipped is not None and clipped >= NEARLY_ALL_CLIPPED:
+        reason = f"clipped_ratio {clipped:g}"
+    elif clipped is None and cap is not None and needed is not None and needed > cap:
+        reason = f"answers need {needed} tokens"
+    elif clipped is None and cap is not None and median is not None and median > 2 * cap:
+        reason = f"half of the uncapped answers exceed {median:g} tokens"
+    else:
+        return PASS
+    return fail(
+        "mask_truncated_completions",
+        "max_completion_length",
+        "measured.clipped_ratio",
+        value=cap,
+        message=f"max_completion_length={cap} with {reason}: everything is masked and nothing is trained. Raise the cap until "
+        "clipped_ratio falls well below 1.",
+    )
+
+
+@rule(
+    "completion-cap-too-low",
+    severity="warning",
+    requires=("all-completions-masked",),
+    what="max_completion_length cuts answers off before they end.",
+    why="A cut answer has no final result, so the verifier pays 0 for nearly everything and nothing is learned.",
+    bad=Example({"max_completion_length": 256}, GSM),
+    good=Example({"max_completion_length": 1024}, GSM),
+    sources=("huggingface/trl#5697", "huggingface/trl#6263", "greyhaven-ai/autocontext#1067", "modelscope/ms-swift#4950"),
+)
+def completion_cap_too_low(config: ConfigView, facts: Facts) -> Outcome:
+    found = cap_too_low(config, facts)
+    if found is None:
+        return PASS
+    fields, reason = found
+    cap = config.integer("max_completion_length")
+    unset = "" if config.has("max_completion_length") else f" (the default of TRL {facts.versions.trl})"
+    return fail(
+        "max_completion_length",
+        *fields,
+        value=cap,
+        message=f"max_completion_length={cap}{unset}: {reason}. Raise it until few completions are cut, and make sure the model "
+        "emits its end-of-turn token.",
+    )
+
+
+@rule(
+    "tiny-cap-with-masking",
+    severity="warning",
+    requires=("all-completions-masked", "completion-cap-too-low"),
+    what="mask_truncated_completions with a very small max_completion_length and no measurement.",
+    why="If answers do not end within the cap, all of them are masked and nothing is trained, silently.",
+    bad=Example({"mask_truncated_completions": True, "max_completion_length": 32}),
+    good=Example({"mask_truncated_completions": True, "max_completion_length": 1024}),
+    sources=("huggingface/trl#3248",),
+)
+def tiny_cap_with_masking(config: ConfigView, facts: Facts) -> Outcome:
+    cap = config.integer("max_completion_length")
+    if not config.flag("mask_truncated_completions") or cap is None or cap > TINY_CAP:
+        return PASS
+    if facts.number("measured.clipped_ratio") is not None or facts.number("measured.free_generation_p50") is not None:
+        return PASS
+    return fail(
+        "mask_truncated_completions",
+        "max_completion_length",
+        value=cap,
+        message=f"max_completion_length={cap} with mask_truncated_completions: measure that answers end within {cap} tokens.",
+    )
+
+
+@rule(
+    "no-completion-cap-without-vllm",
+    severity="warning",
+    what="max_completion_length is null with model.generate.",
+    why="transformers then stops at its own default of about 20 new tokens.",
+    bad=Example({"max_completion_length": None}),
+    good=Example({"max_completion_length": 1024}),
+    sources=("trl/trainer/grpo_trainer.py",),
+)
+def no_completion_cap_without_vllm(config: ConfigView, facts: Facts) -> Outcome:
+    if config.effective("max_completion_length") is not None or facts.use_vllm:
+        return PASS
+    return fail(
+        "max_completion_length",
+        message="max_completion_length is null: model.generate stops after about 20 tokens. Set a number, e.g. 1024.",
+    )
+
+
+@rule(
+    "sequence-beyond-model-window",
+    severity="warning",
+    what="The longest prompt plus the completion cap exceed the model's position window.",
+    why="Positions beyond the window were never trained: the end of long completions is noise, or generation stops.",
+    bad=Example(
+        {"max_completion_length": 4096}, {"model": {"max_position_embeddings": 4096}, "dataset": {"max_prompt_tokens": 500}}
+    ),
+    good=Example(
+        {"max_completion_length": 3072}, {"model": {"max_position_embeddings": 4096}, "dataset": {"max_prompt_tokens": 500}}
+    ),
+    sources=("trl/trainer/grpo_trainer.py",),
+)
+def sequence_beyond_model_window(config: ConfigView, facts: Facts) -> Outcome:
+    window, prompt = facts.number("model.max_position_embeddings"), facts.sent_prompt_tokens
+    cap = config.integer("max_completion_length")
+    if window is None or prompt is None or cap is None:
+        return not_applicable("model.max_position_embeddings or dataset.max_prompt_tokens is not stated")
+    if prompt + cap <= window:
+        return PASS
+    return fail(
+        "max_completion_length",
+        "dataset.max_prompt_tokens",
+        "model.max_position_embeddings",
+        value=cap,
+        message=f"{prompt} prompt tokens + max_completion_length={cap} exceed the model's {window:g} positions.",
+    )
+
+
+RULES = (
+    all_completions_masked,
+    completion_cap_too_low,
+    tiny_cap_with_masking,
+    no_completion_cap_without_vllm,
+    sequence_beyond_model_window,
+)

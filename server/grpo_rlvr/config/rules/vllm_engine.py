@@ -1,0 +1,215 @@
+"""The running vLLM engine: prompts within its window, sleep, hangs, ports."""
+
+from collections.abc import Mapping
+
+from grpo_rlvr.config.batch import Batch
+from grpo_rlvr.config.facts import Facts
+from grpo_rlvr.config.rule import PASS, Example, Outcome, fail, not_applicable, rule
+from grpo_rlvr.config.view import ConfigView
+
+COLOCATE = {"use_vllm": True, "vllm_mode": "colocate"}
+# Cards that are sold without NVLink.
+WITHOUT_NVLINK = ("L4", "L40", "L40S", "A10", "A10G", "T4", "RTX 4090", "RTX 5090", "4090", "5090", "RTX 6000 Ada")
+SLEEPING = {**COLOCATE, "vllm_enable_sleep_mode": True}
+
+
+def _window_name(config: ConfigView) -> str:
+    return "vllm_max_model_length" if config.exists("vllm_max_model_length") else "vllm_max_model_len"
+
+
+def _window(config: ConfigView, facts: Facts) -> int | None:
+    if not (facts.colocate or facts.vllm_mode == "device"):
+        return None
+    name = _window_name(config)
+    return config.integer(name) if config.exists(name) else None
+
+
+@rule(
+    "prompt-beyond-vllm-window",
+    severity="error",
+    what="The longest prompt does not fit into vLLM's window.",
+    why="vLLM rejects the request in the middle of training; TRL does not truncate prompts since 0.28.",
+    bad=Example({**COLOCATE, "vllm_max_model_length": 2560}, {"dataset": {"max_prompt_tokens": 3353}}),
+    good=Example({**COLOCATE, "vllm_max_model_length": 4096}, {"dataset": {"max_prompt_tokens": 3353}}),
+    sources=("huggingface/open-r1#672", "huggingface/trl#3569"),
+)
+def prompt_beyond_vllm_window(config: ConfigView, facts: Facts) -> Outcome:
+    window, prompt = _window(config, facts), facts.sent_prompt_tokens
+    if window is None or prompt is None:
+        return not_applicable("the window of vLLM or dataset.max_prompt_tokens is not stated")
+    if prompt < window:
+        return PASS
+    cap = config.integer("max_completion_length") or 0
+    room = window - cap
+    filtered = f"drop prompts over {room} tokens, or " if room > 0 else ""
+    return fail(
+        _window_name(config),
+        "dataset.max_prompt_tokens",
+        "max_completion_length",
+        value=window,
+        message=f"The longest prompt has {prompt} tokens and vLLM's window is {window}: {filtered}set "
+        f"{_window_name(config)}={prompt + cap}.",
+        set={_window_name(config): prompt + cap},
+    )
+
+
+@rule(
+    "completion-beyond-vllm-window",
+    severity="warning",
+    requires=("prompt-beyond-vllm-window",),
+    what="Longest prompt plus completion cap exceed vLLM's window.",
+    why="The prompt's share is taken from the completion, so answers to long prompts are cut early.",
+    bad=Example(
+        {**COLOCATE, "vllm_max_model_length": 3072, "max_completion_length": 3072}, {"dataset": {"max_prompt_tokens": 900}}
+    ),
+    good=Example(
+        {**COLOCATE, "vllm_max_model_length": 4096, "max_completion_length": 3072}, {"dataset": {"max_prompt_tokens": 900}}
+    ),
+    sources=("huggingface/trl#3569", "trl/trainer/grpo_config.py"),
+)
+def completion_beyond_vllm_window(config: ConfigView, facts: Facts) -> Outcome:
+    window, cap = _window(config, facts), config.integer("max_completion_length")
+    if window is None or cap is None:
+        return not_applicable("the window of vLLM is not set")
+    prompt = facts.sent_prompt_tokens
+    if (prompt or 0) + cap <= window and not (prompt is None and cap == window):
+        return PASS
+    need = (prompt or 0) + cap
+    said = f"{prompt} prompt tokens" if prompt is not None else "any prompt"
+    return fail(
+        _window_name(config),
+        "max_completion_length",
+        "dataset.max_prompt_tokens",
+        value=window,
+        message=f"{said} + max_completion_length={cap} exceed the window of {window}: set {_window_name(config)} to at least "
+        f"{need}{'' if prompt is not None else ' plus the longest prompt'}.",
+        set={_window_name(config): need} if prompt is not None else {},
+    )
+
+
+@rule(
+    "sleep-mode-reloads-start",
+    severity="error",
+    trl=">=0.29,<1.10",
+    what="vllm_enable_sleep_mode in a TRL whose wake-up reloads the starting checkpoint.",
+    why="Rollouts never see the trained weights: the run trains on data of the initial policy, silently.",
+    bad=Example(SLEEPING, {"versions": {"trl": "1.4.0"}}),
+    good=Example(SLEEPING, {"versions": {"trl": "1.10.0"}}),
+    sources=("huggingface/trl#5312", "vllm-project/vllm#29341"),
+    fix_safety="Safe: without sleep mode the run computes what it was meant to; it needs more memory.",
+)
+def sleep_mode_reloads_start(config: ConfigView, facts: Facts) -> Outcome:
+    if not facts.colocate or not config.flag("vllm_enable_sleep_mode"):
+        return PASS
+    return fail(
+        "vllm_enable_sleep_mode",
+        "versions.trl",
+        value=True,
+        message=f"In TRL {facts.versions.trl} waking vLLM reloads the checkpoint the run started from: upgrade to 1.10 or later, or "
+        "set vllm_enable_sleep_mode=False.",
+        set={"vllm_enable_sleep_mode": False},
+        safe=True,
+    )
+
+
+@rule(
+    "sleep-mode-stale-within-update",
+    severity="warning",
+    trl=">=0.26,<0.29",
+    what="vllm_enable_sleep_mode with several rollouts per update, in a TRL whose wake-up reloads the starting checkpoint.",
+    why="Weights are pushed once per update; rollouts after the first of an update come from the starting policy.",
+    bad=Example({**SLEEPING, "gradient_accumulation_steps": 8, "steps_per_generation": 2}, {"versions": {"trl": "0.28.0"}}),
+    good=Example({**SLEEPING, "gradient_accumulation_steps": 8}, {"versions": {"trl": "0.28.0"}}),
+    sources=("huggingface/trl#5312",),
+    fix_safety="Safe: without sleep mode the run computes what it was meant to; it needs more memory.",
+)
+def sleep_mode_stale_within_update(config: ConfigView, facts: Facts, batch: Batch) -> Outcome:
+    if not facts.colocate or not config.flag("vllm_enable_sleep_mode") or batch.steps >= batch.accumulation:
+        return PASS
+    return fail(
+        "vllm_enable_sleep_mode",
+        "steps_per_generation",
+        "versions.trl",
+        value=True,
+        message=f"{batch.accumulation // batch.steps} rollouts per update with sleep mode: all but the first use stale weights. "
+        "Upgrade to 1.10 or later, or set vllm_enable_sleep_mode=False.",
+        set={"vllm_enable_sleep_mode": False},
+        safe=True,
+    )
+
+
+@rule(
+    "adapter-tensor-parallel-hang",
+    severity="warning",
+    trl=">=0.18,<1.7",
+    what="An adapter with tensor-parallel colocated vLLM on cards without NVLink.",
+    why="Ranks could enter generation out of step and hang; the barrier that prevents it came in 1.7.",
+    bad=Example(
+        {**COLOCATE, "vllm_tensor_parallel_size": 2},
+        {"model": {"peft": True}, "hardware": {"num_processes": 2, "nvlink": False}, "versions": {"trl": "0.19.1"}},
+    ),
+    good=Example(
+        {**COLOCATE, "vllm_tensor_parallel_size": 1},
+        {"model": {"peft": True}, "hardware": {"num_processes": 2, "nvlink": False}, "versions": {"trl": "0.19.1"}},
+    ),
+    sources=("huggingface/trl#3671",),
+)
+def adapter_tensor_parallel_hang(config: ConfigView, facts: Facts) -> Outcome:
+    size = config.integer("vllm_tensor_parallel_size") or 1
+    if not facts.colocate or size < 2 or not facts.peft:
+        return PASS
+    nvlink = facts.setup.get("hardware.nvlink")
+    card = (facts.text("hardware.gpu") or facts.text("hardware.kind") or "").removeprefix("NVIDIA ").strip()
+    if nvlink is True or (nvlink is None and card.upper() not in {name.upper() for name in WITHOUT_NVLINK}):
+        return PASS
+    return fail(
+        "vllm_tensor_parallel_size",
+        "peft_config",
+        "model.peft",
+        "hardware.nvlink",
+        "hardware.gpu",
+        value=size,
+        message=f"LoRA with vllm_tensor_parallel_size={size} and no NVLink can hang in TRL {facts.versions.trl}: upgrade to 1.7 or "
+        "later, or set vllm_tensor_parallel_size=1.",
+        set={"vllm_tensor_parallel_size": 1},
+    )
+
+
+@rule(
+    "shared-rendezvous-port",
+    severity="error",
+    trl=">=0.20,<0.24",
+    what="Two colocate runs on one host without MASTER_PORT.",
+    why="These releases use port 12345 for every run, so the second one dies with address already in use.",
+    bad=Example(COLOCATE, {"launch": {"concurrent_runs_on_host": 2, "env": {}}, "versions": {"trl": "0.20.0"}}),
+    good=Example(
+        COLOCATE, {"launch": {"concurrent_runs_on_host": 2, "env": {"MASTER_PORT": "29501"}}, "versions": {"trl": "0.20.0"}}
+    ),
+    sources=("huggingface/trl#3979",),
+)
+def shared_rendezvous_port(facts: Facts) -> Outcome:
+    runs = facts.number("launch.concurrent_runs_on_host") or 1
+    environment = facts.setup.get("launch.env")
+    command = facts.text("launch.command") or ""
+    stated = isinstance(environment, Mapping) and "MASTER_PORT" in environment or "MASTER_PORT" in command
+    if not facts.colocate or runs < 2 or stated or "main_process_port" in command or "master_port" in command:
+        return PASS
+    return fail(
+        "launch.env.MASTER_PORT",
+        "launch.env",
+        "launch.concurrent_runs_on_host",
+        "MASTER_PORT",
+        value=int(runs),
+        message=f"{int(runs)} runs on one host share rendezvous port 12345: export another MASTER_PORT for each, or upgrade to "
+        "trl>=0.24.",
+    )
+
+
+RULES = (
+    prompt_beyond_vllm_window,
+    completion_beyond_vllm_window,
+    sleep_mode_reloads_start,
+    sleep_mode_stale_within_update,
+    adapter_tensor_parallel_hang,
+    shared_rendezvous_port,
+)
