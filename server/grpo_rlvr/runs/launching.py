@@ -10,7 +10,17 @@ from grpo_rlvr.interpreter import training_interpreter
 from grpo_rlvr.models.run import Command, LaunchResult, RunSpec, Stage
 from grpo_rlvr.runs.checkpoints import last_complete
 from grpo_rlvr.runs.gpus import Gpu, list_gpus
-from grpo_rlvr.runs.plan import Plan, effective_config, make_plan, output_folder, phases, worker_spec, write_accelerate
+from grpo_rlvr.runs.plan import (
+    SECRETS,
+    Plan,
+    effective_config,
+    make_plan,
+    output_folder,
+    phases,
+    secrets_of,
+    worker_spec,
+    write_accelerate,
+)  # fmt: skip
 from grpo_rlvr.runs.records import write_record
 from grpo_rlvr.runs.refusals import CLAIM, Judgement, judge, taken_gpus
 from grpo_rlvr.runs.seal import is_sealed, write_seal
@@ -38,9 +48,7 @@ def launch(
     """
     store = RunStore(workspace)
     if spec.resume:
-        from grpo_rlvr.runs.resuming import resume
-
-        return resume(spec.resume, workspace, dry_run=dry_run)
+        return _resume_same(spec, workspace, dry_run=dry_run)
     interpreter = training_interpreter(workspace, spec.python)
     with store.lock():
         spec, gpus = hand_out_gpus(spec, store)
@@ -51,9 +59,29 @@ def launch(
             return _describe(plan, judgement, workspace.runs / "RUN", None, "planned", "Nothing was started.")
         refuse(judgement)
         folder = build_run(plan, store, judgement, waive)
-        start_attempt(folder, interpreter.path, phases(plan, folder.path))
+        start_attempt(folder, interpreter.path, phases(plan, folder.path), secrets=secrets_of(spec))
     message = "Started; ask run_status for its progress."
     return _describe(plan, judgement, folder.path, folder, "starting", message)
+
+
+def _resume_same(spec: RunSpec, workspace: Workspace, *, dry_run: bool) -> LaunchResult:
+    from grpo_rlvr.runs.resuming import resume_run
+
+    folder = RunStore(workspace).get(spec.resume or "")
+    launched = folder.run().get("spec") or {}
+    stated = _without_secrets(spec.model_dump(mode="json", exclude_none=True))
+    differing = [
+        key
+        for key in ("config", "model", "dataset", "rewards", "reading", "launcher", "evaluation", "guards")
+        if stated.get(key) != launched.get(key)
+    ]
+    if differing:
+        raise RefusedError(
+            f"the spec differs from the one that '{spec.resume}' was launched with, in: {', '.join(differing)}",
+            where="resume",
+            remedy="Launch a new run, or give the spec as it was.",
+        )
+    return resume_run(folder.run_id, workspace, dry_run=dry_run, secrets=secrets_of(spec))
 
 
 def refuse(judgement: Judgement) -> None:
@@ -120,6 +148,7 @@ def build_run(plan: Plan, store: RunStore, judgement: Judgement, waive: str) -> 
         gate = judgement.gate.model_dump(mode="json") if judgement.gate else {}
         write_record(folder / "gate.json", gate)
         write_accelerate(plan, folder)
+        write_record(folder / "phases.json", {"phases": phases(plan, final)})
         write_code(folder)
         copy_rewards(plan.rewards, plan.workspace, folder / "code" / "user")
         write_seal(folder)
@@ -152,8 +181,6 @@ def _record(plan: Plan, run_id: str, waive: str) -> dict[str, Any]:
 
 
 def _without_secrets(spec: dict[str, Any]) -> dict[str, Any]:
-    from grpo_rlvr.runs.plan import SECRETS
-
     return {**spec, "config": {key: value for key, value in spec["config"].items() if key not in SECRETS}}
 
 

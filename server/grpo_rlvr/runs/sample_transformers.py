@@ -11,7 +11,9 @@ def transformers_generate(job: dict[str, Any]) -> Callable[[list[Any], int], lis
     """Load the model and return a function that completes prompts, reproducible from the job's seed."""
     import torch
     from transformers import AutoTokenizer, GenerationConfig
+    from transformers.utils import logging as transformers_logging
 
+    transformers_logging.disable_progress_bar()
     model = _load_model(job["model"])
     tokenizer = AutoTokenizer.from_pretrained(_tokenizer_path(job["model"]), padding_side="left")
     if job["model"].get("chat_template"):
@@ -58,7 +60,7 @@ def completion_row(tokenizer: Any, ids: list[int], stops: list[int | None], chat
     return {
         "completion": [{"role": "assistant", "content": text}] if chat else text,
         "completion_ids": kept,
-        "truncated": end is None,
+        "finish_reason": "length" if end is None else "stop",
     }
 
 

@@ -54,5 +54,5 @@ def _row(output: Any, chat: bool) -> dict[str, Any]:
     return {
         "completion": [{"role": "assistant", "content": output.text}] if chat else output.text,
         "completion_ids": list(output.token_ids),
-        "truncated": output.finish_reason == "length",
+        "finish_reason": "length" if output.finish_reason == "length" else "stop",
     }

@@ -88,7 +88,7 @@ class _Progress:
             "eta_s": round(elapsed / made * (self.total - self.groups), 1) if made else None,
             "unit": "completions",
         }
-        write_record(self.folder / "progress.json", record, durable=False)
+        write_record(self.folder / self.job["progress"], record, durable=False)
 
 
 def _grader(folder: Path, job: dict[str, Any]) -> Callable[[list[dict[str, Any]]], list[dict[str, Any]]]:

@@ -72,6 +72,7 @@ def start_sampling(request: SampleRequest, workspace: Workspace) -> RunStarted:
         "seed": request.seed,
         "batch_size": max(request.batch_size, request.num_per_prompt),
         "out": "samples.jsonl",
+        "progress": "progress.json",
     }
     run_id = store.new_id("sample")
     with store.building(run_id) as folder:

@@ -15,7 +15,8 @@ WORKERS = tuple(
     f"runs/{name}.py"
     for name in (
         "process", "records", "supervisor", "stopping", "checkpoints", "guards", "callbacks", "capture", "rewards",
-        "rows", "seal", "worker", "sample_worker", "sample_transformers", "sample_vllm", "sample_endpoint",
+        "rows", "seal", "measure", "card", "worker", "sample_worker", "sample_transformers", "sample_vllm",
+        "sample_endpoint",
     )
 )  # fmt: skip
 # Stands for the number of the attempt in a phase's arguments.
@@ -40,8 +41,22 @@ def child_environment(folder: Path) -> dict[str, str]:
     }
 
 
-def start_attempt(folder: RunFolder, python: Path, phases: list[dict[str, Any]], *, grace_s: float = 10) -> int:
+def start_attempt(
+    folder: RunFolder,
+    python: Path,
+    phases: list[dict[str, Any]],
+    *,
+    secrets: dict[str, str] | None = None,
+    grace_s: float = 10,
+) -> int:
     """Write the next attempt's plan and start its supervisor.
+
+    Args:
+        folder: The run.
+        python: The training interpreter.
+        phases: What to run, in order.
+        secrets: Variables for the processes that are written nowhere.
+        grace_s: Seconds between SIGTERM and SIGKILL at the end.
 
     Returns:
         The number of the attempt.
@@ -54,7 +69,7 @@ def start_attempt(folder: RunFolder, python: Path, phases: list[dict[str, Any]],
     plan = {"run_id": folder.run_id, "phases": numbered, "unset": list(UNSET), "grace_s": grace_s}
     attempt = write_attempt(folder, number, plan)
     environment = {key: value for key, value in os.environ.items() if key not in UNSET}
-    environment |= child_environment(folder.path)
+    environment |= child_environment(folder.path) | (secrets or {})
     environment.pop(MARK, None)
     done = subprocess.run(
         [str(python), "-m", "grpo_rlvr.runs.supervisor", str(folder.path), str(number)],

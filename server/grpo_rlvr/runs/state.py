@@ -40,9 +40,7 @@ def read_state(folder: RunFolder) -> State:
     attempt = folder.attempt(number)
     process = read_record(attempt / "process.json")
     started = _made(folder, number)
-    progress = read_record(folder.progress) or {}
-    if progress.get("attempt") != number:
-        progress = {}
+    progress = _progress(folder, number)
     outcome = read_record(attempt / "outcome.json")
     if outcome is not None and outcome.get("state") in TERMINAL:
         state = cast(RunState, outcome["state"])
@@ -50,6 +48,19 @@ def read_state(folder: RunFolder) -> State:
     if is_alive(process):
         return _living(folder, number, progress, started)
     return _orphaned(folder, number, process, progress, started)
+
+
+def _progress(folder: RunFolder, number: int) -> dict[str, Any]:
+    known = [read_record(folder.progress) or {}, read_record(folder.path / "evaluation_progress.json") or {}]
+    training, evaluation = ({} if record.get("attempt") != number else record for record in known)
+    # What it does now is the newer of the two; the metrics are always the training's.
+    if evaluation.get("time", 0) > training.get("time", 0) and not _is_over(folder, number):
+        return {**evaluation, "metrics": training.get("metrics")}
+    return training
+
+
+def _is_over(folder: RunFolder, number: int) -> bool:
+    return (folder.attempt(number) / "outcome.json").exists()
 
 
 def _living(folder: RunFolder, number: int, progress: dict[str, Any], started: float | None) -> State:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from grpo_rlvr.errors import InputError
-from grpo_rlvr.models.run import GpuUse, Progress, RunList, RunLogs, RunStatus, RunSummary
+from grpo_rlvr.models.run import EvaluationResult, GpuUse, Progress, RunList, RunLogs, RunStatus, RunSummary
 from grpo_rlvr.runs.checkpoints import complete_steps
-from grpo_rlvr.runs.evaluation import read_evaluation
+from grpo_rlvr.runs.measure import measure
 from grpo_rlvr.runs.process import end_all
 from grpo_rlvr.runs.records import iter_rows, tail_lines, write_record
 from grpo_rlvr.runs.state import State, read_state
@@ -46,7 +46,7 @@ def run_status(run_id: str, workspace: Workspace) -> RunStatus:
         progress=_progress(state, record),
         metrics={k: v for k, v in (state.progress.get("metrics") or {}).items() if k != "time"},
         checkpoints=complete_steps(folder.output()) if record.get("kind") == "train" else [],
-        evaluation=read_evaluation(folder),
+        evaluation=_evaluation(folder),
         gpus=_gpus(record) if state.alive else [],
         log_tail=log_tail(folder) if wrong else [],
         digest=record.get("digest"),
@@ -54,6 +54,11 @@ def run_status(run_id: str, workspace: Workspace) -> RunStatus:
         folder=_relative(folder.path, workspace),
         files=_files(folder, workspace),
     )
+
+
+def _evaluation(folder: RunFolder) -> EvaluationResult | None:
+    result = measure(folder.path)
+    return EvaluationResult.model_validate(result) if result else None
 
 
 def log_tail(folder: RunFolder, count: int = LOG_TAIL) -> list[str]:
@@ -95,13 +100,13 @@ def run_logs(run_id: str, workspace: Workspace, *, tail: int = 100, since: int =
     return RunLogs(run_id=run_id, lines=lines, truncated=len(found) > tail, path=path)
 
 
-def stop_run(run_id: str, workspace: Workspace, *, grace_s: float = 60, force: bool = False) -> RunStatus:
+def stop_run(run_id: str, workspace: Workspace, *, grace_s: float | None = None, force: bool = False) -> RunStatus:
     """Ask a run to stop with a checkpoint; its supervisor ends it by force after the grace.
 
     Args:
         run_id: The run.
         workspace: Its workspace.
-        grace_s: Seconds for reaching the next step and saving.
+        grace_s: Seconds for reaching the next step and saving; a minute or four steps, whichever is longer, by default.
         force: End all its processes now, without a checkpoint.
 
     Raises:

@@ -11,6 +11,7 @@ import errno
 import fcntl
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,12 +21,17 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from grpo_rlvr.runs.card import write_card
 from grpo_rlvr.runs.process import MARK, adopt_orphans, end_all, identity, marked, signal_name
-from grpo_rlvr.runs.records import read_record, write_record
+from grpo_rlvr.runs.records import append_rows, read_record, write_record
 
 POLL_S = 0.1
+MIN_GRACE_S = 60.0
+STEPS_OF_GRACE = 4
 # A full disk must not also take away the place for saying so: this file is made first and freed then.
 RESERVE_BYTES = 65_536
+# How accelerate and torch's launcher report a child that died of signal 9 or 11 (not of a SIGTERM that we sent).
+KILLED = re.compile(r"<Signals\.SIG(?:KILL|SEGV|BUS): (\d+)>|exitcode\s*: -(9|11|7)\b")
 
 
 class Ended(Exception):
@@ -60,6 +66,7 @@ class Supervisor:
         try:
             for phase in self.plan["phases"]:
                 self._phase(phase)
+            write_card(self.folder)
             result = read_record(self.attempt / "result.json") or {}
             state, message = result.get("state", "finished"), result.get("message", "finished")
         except Ended as end:
@@ -93,6 +100,8 @@ class Supervisor:
             raise self._failure(phase["name"], code)
         if (result := read_record(self.attempt / "result.json")) and result.get("state") != "finished":
             raise Ended(result["state"], result.get("message", ""))
+        # Kept over all attempts: a resumed run does not measure or train again what was done.
+        append_rows(self.folder / "phases_done.jsonl", [{"name": phase["name"], "attempt": int(self.attempt.name)}])
 
     def _wait(self, child: subprocess.Popen[bytes]) -> int:
         asked: float | None = None
@@ -104,7 +113,7 @@ class Supervisor:
             request = self._stop_request()
             if request is not None:
                 asked = asked or time.monotonic()
-                if time.monotonic() - asked > float(request.get("grace_s", 60)):
+                if time.monotonic() - asked > self._grace(request):
                     raise Ended("stopped", "stopped by force: it did not reach its next checkpoint within the grace")
             if not self.folder.exists():
                 raise Ended("failed", "the run's folder was deleted")
@@ -129,22 +138,26 @@ class Supervisor:
         result = read_record(self.attempt / "result.json")
         if result and result.get("state") in ("stopped", "halted"):
             return Ended(result["state"], result.get("message", ""))
+        killed = self._killed()
         error = read_record(self.attempt / "error.json")
+        # When one rank is killed the others fail because of it: the kill is the news, not their broken connections.
+        if killed:
+            return Ended("failed", f"{phase}: a process was killed by {killed}: by hand, or for lack of memory")
         if error:
             return Ended("failed", f"{phase}: {error.get('message', 'failed')}")
         if self._stop_request() is not None:
             return Ended("stopped", f"stopped during {phase}")
-        detail = f" {self._cause()}" if code > 0 else ""
-        return Ended("failed", f"{phase} ended with {signal_name(code)}.{detail}")
+        return Ended("failed", f"{phase} ended with {signal_name(code)}; the log's tail says more")
 
-    def _cause(self) -> str:
-        with contextlib.suppress(OSError):
-            with (self.folder / "log.txt").open("rb") as file:
-                file.seek(max(0, file.seek(0, os.SEEK_END) - 20_000))
-                tail = file.read().decode("utf-8", errors="replace")
-            if "SIGKILL" in tail or "exitcode: -9" in tail or "exitcode  : -9" in tail:
-                return "A training process was killed by signal 9 (SIGKILL): by hand, or for lack of memory."
-        return "The log's tail says more."
+    def _killed(self) -> str:
+        """Return the signal that accelerate says a training process died of, empty when it says none."""
+        with contextlib.suppress(OSError), (self.folder / "log.txt").open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - 20_000))
+            tail = file.read().decode("utf-8", errors="replace")
+            start = tail.rfind("phase '")
+            found = KILLED.search(tail[max(0, start) :])
+            return signal_name(-int(next(group for group in found.groups() if group))) if found else ""
+        return ""
 
     def _check_stop(self, *, before: str) -> None:
         if self._stop_request() is not None:
@@ -155,6 +168,15 @@ class Supervisor:
             return {"grace_s": self.plan.get("grace_s", 10)}
         request = read_record(self.folder / "stop.json")
         return request if request and request.get("attempt") == int(self.attempt.name) else None
+
+    def _grace(self, request: dict[str, Any]) -> float:
+        stated = request.get("grace_s")
+        if stated is not None:
+            return float(stated)
+        # A stop waits for the end of a step, and a step of a large model takes minutes.
+        metrics = (read_record(self.folder / "progress.json") or {}).get("metrics") or {}
+        step = metrics.get("step_time")
+        return max(MIN_GRACE_S, STEPS_OF_GRACE * float(step) if isinstance(step, (int, float)) else 0.0)
 
     def _on_terminate(self, number: int, frame: Any) -> None:
         self.terminated = True

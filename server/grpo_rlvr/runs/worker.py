@@ -43,8 +43,11 @@ def build_model_arguments(spec: dict[str, Any], config: dict[str, Any]) -> dict[
 
 def build_trainer(folder: Path, spec: dict[str, Any]) -> Any:
     """Construct the trainer exactly as the spec says; every argument error of TRL surfaces here."""
+    from transformers.utils import logging as transformers_logging
     from trl import GRPOConfig, GRPOTrainer
 
+    # A progress bar in a file is a thousand lines of noise.
+    transformers_logging.disable_progress_bar()
     config = {key: value for key, value in spec["config"].items() if key not in OUR_CONFIG}
     arguments = build_model_arguments(spec, config)
     if arguments:
@@ -87,7 +90,7 @@ def train(folder: Path, attempt: Path) -> dict[str, Any]:
     trainer = build_trainer(folder, spec)
     callback = RunCallback(folder, attempt, spec, flag, trainer)
     trainer.add_callback(callback)
-    checkpoint = last_complete(Path(spec["output_dir"])) if spec.get("resume") else None
+    checkpoint = last_complete(Path(spec["output_dir"])) if int(attempt.name) > 1 else None
     callback.begin(checkpoint)
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     callback.note_phase("saving the model")
