@@ -1,9 +1,10 @@
 """Build and warm-start the demo's tiny policy from a seed. Runs in the training interpreter; no weights are shipped.
 
 The task is a letter shift: `shift cabd:` is answered by `<reasoning>cabd</reasoning><answer>dbce</answer>`, each letter
-moved on by one, the last of the ring to the first. The warm start is a short supervised fit to a noisy teacher, so that the policy knows the format and the task and does both only sometimes:
-exactly the state in which reinforcement learning has something to do. Errors are drawn independently of the word, so
-what training removes on some words it removes on words it has never seen.
+moved on by one, the last of the ring to the first. The warm start is a short supervised fit to a noisy teacher, so that
+the policy knows the form and the task and does both only sometimes: exactly the state in which reinforcement learning
+has something to do. Errors are drawn independently of the word, so what training removes on some words it removes on
+words it has never seen.
 """
 
 import argparse
@@ -34,13 +35,13 @@ def shift(text: str, by: int = 1) -> str:
 
 
 def problems(count: int, seed: int, avoid: frozenset[str] = frozenset()) -> list[dict[str, str]]:
-    """Draw `count` different problems as rows {prompt, answer, word}, none of whose words is in `avoid`."""
+    """Draw `count` different problems as rows {prompt, gold, word}, none of whose words is in `avoid`."""
     rng = random.Random(seed)
     rows: dict[str, dict[str, str]] = {}
     while len(rows) < count:
         text = word(rng)
         if text not in avoid:
-            rows[text] = {"prompt": f"shift {text}:", "answer": shift(text), "word": text}
+            rows[text] = {"prompt": f"shift {text}:", "gold": shift(text), "word": text}
     return list(rows.values())
 
 
@@ -107,7 +108,7 @@ def warm_start(folder: Path, *, steps: int, seed: int, avoid: frozenset[str], pr
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=PEAK_RATE, total_steps=steps, pct_start=0.15)
     loss = torch.tensor(0.0)
     for step in range(steps):
-        batch = []
+        batch: list[tuple[str, str]] = []
         while len(batch) < BATCH:
             text = word(rng)
             if text not in avoid:
@@ -161,7 +162,7 @@ def main() -> None:
     train = problems(options.train_rows, options.seed + 2, avoid)
     options.out.mkdir(parents=True, exist_ok=True)
     for name, rows in (("train.jsonl", train), ("heldout.jsonl", heldout)):
-        lines = [json.dumps({"prompt": row["prompt"], "answer": row["answer"]}) for row in rows]
+        lines = [json.dumps({"prompt": row["prompt"], "gold": row["gold"]}) for row in rows]
         (options.out / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
     facts = warm_start(options.out / "policy", steps=options.steps, seed=options.seed, avoid=avoid)
     print(json.dumps(facts))

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from grpo_rlvr.inspection.reading import reading_status, start_reading
     from grpo_rlvr.inspection.samples import load_samples
     from grpo_rlvr.inspection.scores import score
+    from grpo_rlvr.inspection.shown import read_rows, score_result
     from grpo_rlvr.inspection.terminal import read_in_terminal
 
 __all__ = [
@@ -22,11 +23,13 @@ __all__ = [
     "next_rows",
     "policy_in_force",
     "read_in_terminal",
+    "read_rows",
     "reading_status",
     "record_form",
     "record_refusal",
     "reward_digest",
     "score",
+    "score_result",
     "serve_page",
     "start_reading",
 ]
@@ -40,11 +43,13 @@ _HOMES = {
     "next_rows": "elicit_forms",
     "policy_in_force": "policy",
     "read_in_terminal": "terminal",
+    "read_rows": "shown",
     "reading_status": "reading",
     "record_form": "elicit_forms",
     "record_refusal": "elicit_forms",
     "reward_digest": "gate",
     "score": "scores",
+    "score_result": "shown",
     "serve_page": "page",
     "start_reading": "reading",
 }

@@ -80,7 +80,7 @@ class _Session:
 
     async def modern_round(self) -> ReadingStarted | InputRequiredResult:
         """Take the answers of the round before, if any, and ask for the next ones."""
-        state = json.loads(self.ctx.request_state) if self.ctx.request_state else {"round": 0}
+        state: dict[str, Any] = json.loads(self.ctx.request_state) if self.ctx.request_state else {"round": 0}
         if self.ctx.input_responses and "rows" in state:
             rows = [ReadingRow.model_validate(row) for row in state["rows"]]
             answer = self.ctx.input_responses.get(REQUEST)
@@ -104,12 +104,12 @@ class _Session:
         if answer is None or answer.action != "accept" or not answer.content:
             action = answer.action if answer else "no answer"
             reason = "empty" if action == "accept" else action
-            await self._call(record_refusal, self.reading_id, self.workspace, rows, reason=reason, **who)
+            await self._call(record_refusal, self.reading_id, self.workspace, reason, **who)
             return False
         try:
             answers = form_for(rows).model_validate(answer.content)
         except ValidationError:
-            await self._call(record_refusal, self.reading_id, self.workspace, rows, reason="invalid", **who)
+            await self._call(record_refusal, self.reading_id, self.workspace, "invalid", **who)
             return False
         await self._call(record_form, self.reading_id, self.workspace, rows, answers, seconds=seconds, **who)
         return True
@@ -132,9 +132,9 @@ class _Session:
         return render_elicitation_schema(form_for(rows))
 
     def _message(self, rows: list[ReadingRow]) -> str:
-        from grpo_rlvr.inspection import form_message
+        from grpo_rlvr.inspection import message_for
 
-        return form_message(rows)
+        return message_for(rows)
 
     async def _call(self, fn: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
         return await anyio.to_thread.run_sync(functools.partial(guarded, fn, *arguments, **keywords))

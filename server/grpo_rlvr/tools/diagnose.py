@@ -33,4 +33,4 @@ def recommend_variant(
     source = log if log is not None else workspace.resolve(path or "", "path")
     if path is not None:
         workspace.folder(path, "path") if workspace.resolve(path, "path").is_dir() else workspace.file(path, "path")
-    return recommend(source, config=config, setup=load_setup(setup), trl_version=trl_version)  # type: ignore[arg-type]
+    return recommend(source, config=config, setup=load_setup(setup), trl_version=trl_version)
