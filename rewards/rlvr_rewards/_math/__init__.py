@@ -1,0 +1,278 @@
+"""Is the answer mathematically the expected one?"""
+
+import functools
+import importlib.util
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, ClassVar, Literal
+
+from rlvr_rewards import _worker
+from rlvr_rewards._core import (
+    Completion,
+    MissingExtraError,
+    Reason,
+    Reward,
+    RewardSpecError,
+    Row,
+    Verdict,
+    one_of,
+    text_of,
+)
+from rlvr_rewards._math import forms
+from rlvr_rewards._math.choice import choice_letter, gold_letter
+from rlvr_rewards._math.compare import Policy, Undecided, same, squeezed
+from rlvr_rewards._math.extract import Extracted, extract
+from rlvr_rewards._math.limits import WORKER_SECONDS, NotUnderstood, TooLarge, Undefined
+from rlvr_rewards._math.normal import normalise
+
+# Golds repeat for every completion of a prompt, answers within a group; both caches hold small tuples and strings.
+CACHED_GOLDS = 4096
+CACHED_PAIRS = 16_384
+FIXED: dict[str, tuple[Any, ...]] = {
+    "think": ("after_last_close", "keep"),
+    "pick": ("last",),
+    "extract": ("box_or_marker", "box"),
+    "adjacent_boxes": ("list",),
+    "broken_box": ("no_answer",),
+    "kind": ("auto", "choice", "word"),
+    "integer": ("exact",),
+    "units": ("strict", "ignore"),
+    "base": ("strict",),
+    "percent": ("value",),
+    "lhs": ("optional",),
+    "equations": ("up_to_factor",),
+    "lists": ("unordered",),
+    "chain": ("all_equal",),
+    "unevaluated": ("reject",),
+    "mixed_numbers": (True,),
+    "domain": ("real",),
+    "case": (True, False),
+}
+
+
+@dataclass(eq=False, kw_only=True)
+class Math(Reward):
+    """1.0 when the committed answer equals the gold as mathematics; otherwise 0.0.
+
+    Formula: 1.0 if same(gold, answer), else 0.0. Numbers are compared exactly where they are rational and to 50 digits
+    otherwise; functions at points where both sides are defined; sets, intervals, tuples, matrices and equations by their
+    parts; what this reader does not know by math-verify, in a process of its own that is killed after 2 s. Range:
+    {0.0, 1.0}.
+    How it is gamed: guessing where few answers are possible. Closed: several boxes side by side are a list, never the one
+    answer; the last number of a text is no answer; restating the question as a sum or an integral is wrong.
+    None: the gold is missing, empty, beyond the limits, or cannot be read.
+
+    Args:
+        kind: "auto" reads the kind of answer from the gold; "choice" compares the option letter alone; "word" compares
+            letters in order.
+        rel_tol: Relative tolerance for golds that are not whole, when either side is written with a decimal point.
+        stop: The text from the first of these strings on is cut, such as ("Question:",).
+        case: Letter case matters in words.
+        units: "strict": a unit in the gold must agree, and a known unit is ignored when the gold has none; "ignore":
+            units of the gold need not agree either.
+        extract: "box_or_marker": the last box, or without any box what follows "answer is", "answer:", "final answer" or
+            "####"; "box": boxes only.
+        box_commands: Commands that count as a box.
+        think: "after_last_close" takes only text after the last `</think>`; "keep" takes the whole text.
+        max_nesting: Deeper bracket nesting is refused, from 1 to 64.
+        gold_column: The data set column that holds the expected answer.
+        pick, adjacent_boxes, broken_box, integer, base, percent, lhs, equations, lists, chain, unevaluated,
+            mixed_numbers, domain: Rules with one setting, named so that a spec can state them.
+
+    Example:
+        >>> reward = Math()
+        >>> reward(completions=["So \\\\boxed{0.5}", "It is 0.5", "\\\\boxed{1} or \\\\boxed{0.5}"], gold=["1/2"] * 3)
+        [1.0, 0.0, 0.0]
+    """
+
+    kind: str = "auto"
+    rel_tol: float = 1e-6
+    stop: Sequence[str] = ()
+    case: bool = False
+    units: Literal["strict", "ignore"] = "strict"
+    extract: str = "box_or_marker"
+    box_commands: Sequence[str] = ("\\boxed", "\\fbox")
+    think: str = "after_last_close"
+    max_nesting: int = 64
+    gold_column: str = "gold"
+    pick: str = "last"
+    adjacent_boxes: str = "list"
+    broken_box: str = "no_answer"
+    integer: str = "exact"
+    base: str = "strict"
+    percent: str = "value"
+    lhs: str = "optional"
+    equations: str = "up_to_factor"
+    lists: str = "unordered"
+    chain: str = "all_equal"
+    unevaluated: str = "reject"
+    mixed_numbers: bool = True
+    domain: str = "real"
+
+    reward_name: ClassVar[str] = "math"
+    reasons: ClassVar[tuple[Reason, ...]] = (
+        "correct", "wrong", "no_answer", "hedge", "limit", "timeout", "died", "bad_row",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        for argument, allowed in FIXED.items():
+            one_of(argument, getattr(self, argument), allowed)
+        if isinstance(self.rel_tol, bool) or not isinstance(self.rel_tol, int | float) or not 0 <= self.rel_tol < 0.1:
+            raise RewardSpecError(
+                f"argument 'rel_tol' must be from 0 up to but not including 0.1, not {self.rel_tol!r}"
+            )
+        if not isinstance(self.max_nesting, int) or not 1 <= self.max_nesting <= 64:
+            raise RewardSpecError(f"argument 'max_nesting' must be from 1 to 64, not {self.max_nesting!r}")
+        self.stop, self.box_commands = _strings("stop", self.stop), _strings("box_commands", self.box_commands)
+        if not self.box_commands:
+            raise RewardSpecError("argument 'box_commands' must name at least one command")
+        if importlib.util.find_spec("math_verify") is None:
+            raise MissingExtraError("the math reward needs math-verify: pip install 'grpo-rlvr-training[math]'")
+        self.policy = Policy(Fraction(repr(self.rel_tol)), self.units == "strict")
+        super().__post_init__()
+
+    def columns(self) -> tuple[str, ...]:
+        """Return the column of the expected answer."""
+        return (self.gold_column,)
+
+    def judge_row(self, row: Row) -> str | None:
+        """Refuse a gold that is missing or cannot be read."""
+        gold = gold_text(row[self.gold_column])
+        if gold is None:
+            return f"the gold is {type(row[self.gold_column]).__name__}, not text or a number"
+        return _gold_problem(gold, self.kind)
+
+    def judge_output(self, completion: Completion, row: Row) -> Verdict:
+        """Find the committed answer and compare it with the gold."""
+        found = extract(
+            text_of(completion), stop=self.stop, boxes=self.box_commands, boxes_only=self.extract == "box",
+            keep_thinking=self.think == "keep",
+        )  # fmt: skip
+        if found.reason is not None:
+            return Verdict(0.0, found.reason)
+        gold = gold_text(row[self.gold_column])
+        assert gold is not None
+        verdict = _judged(self.kind, gold, found, self.case, self.policy, self.max_nesting)
+        return replace(verdict, extracted=found.text)
+
+
+def gold_text(value: Any) -> str | None:
+    """Return the gold of a column as text: the last box or what follows `####` of a worked solution, else the whole."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    if not isinstance(value, str):
+        return repr(value)
+    if "####" in value:
+        return value.rpartition("####")[2].strip()
+    if "\\boxed" in value or "\\fbox" in value:
+        found = extract(value, stop=(), boxes=("\\boxed", "\\fbox"), boxes_only=True, keep_thinking=True)
+        return found.text
+    return value.strip()
+
+
+@functools.lru_cache(maxsize=CACHED_GOLDS)
+def _gold_form(gold: str) -> forms.Form:
+    return forms.read(gold)
+
+
+@functools.lru_cache(maxsize=CACHED_GOLDS)
+def _gold_problem(gold: str, kind: str) -> str | None:
+    """Return why a gold cannot be used, or None. The answer is the same for every completion of the prompt."""
+    if not gold.strip():
+        return "the gold is empty"
+    if kind == "choice":
+        return None if gold_letter(gold) else f"the gold {gold[:40]!r} is no option letter"
+    if kind == "word":
+        return None
+    try:
+        form = _gold_form(gold)
+        if not same(form, form, Policy(Fraction(0))):
+            return f"the gold {gold[:60]!r} contradicts itself"
+    except Undecided:
+        return None
+    except (TooLarge, NotUnderstood, Undefined, RecursionError) as error:
+        return f"the gold {gold[:60]!r} cannot be used: {error}"
+    if form.kind == "raw" and not any(mark in form.text for mark in "\\=_^"):
+        return f"the gold {gold[:60]!r} is no formula, number or word"
+    return None
+
+
+@functools.lru_cache(maxsize=CACHED_PAIRS)
+def _judged(kind: str, gold: str, found: Extracted, case: bool, policy: Policy, max_nesting: int) -> Verdict:
+    if kind == "choice":
+        letter = choice_letter(found.text)
+        return _yes_or_no(letter is not None and letter == gold_letter(gold), {"letter": letter})
+    if kind == "word":
+        ours, theirs = (_letters(text, case) for text in (gold, found.text))
+        return _yes_or_no(ours == theirs, {})
+    if len(found.members) > 1 and _gold_form(gold).kind in ("number", "word"):
+        return Verdict(0.0, "hedge")
+    return _compared(gold, found, case, policy, max_nesting)
+
+
+def _compared(gold: str, found: Extracted, case: bool, policy: Policy, max_nesting: int) -> Verdict:
+    form = _gold_form(gold)
+    try:
+        answer = _answer_form(found, max_nesting)
+        if case and form.kind == answer.kind == "word" and _letters(gold, True) != _letters(found.text, True):
+            return Verdict(0.0, "wrong")
+        if form.kind == "number" and (letter := _lone_letter(gold)):
+            return _yes_or_no(choice_letter(found.text) == letter or same(form, answer, policy), {})
+        return _yes_or_no(same(form, answer, policy), {"kind": form.kind})
+    except Undecided:
+        return _asked(form.text, answer.text)
+    except (TooLarge, RecursionError) as error:
+        return Verdict(0.0, "limit", None, {"problem": str(error)[:200]})
+    except (NotUnderstood, Undefined) as error:
+        return Verdict(0.0, "wrong", None, {"problem": str(error)[:200]})
+
+
+def _answer_form(found: Extracted, max_nesting: int) -> forms.Form:
+    if forms.nesting(found.text) > max_nesting:
+        raise TooLarge("nesting")
+    if len(found.members) == 1:
+        return forms.read(found.members[0])
+    members = tuple(forms.read(member) for member in found.members)
+    return forms.Form("list", found.text, members)
+
+
+def _asked(gold: str, answer: str) -> Verdict:
+    """Ask the symbolic worker; what the answer makes it do is the answer's fault."""
+    for _ in range(2):
+        state, result = _worker.SHARED.call("same", {"gold": gold, "answer": answer}, WORKER_SECONDS)
+        if state == "done":
+            return _yes_or_no(bool(result), {"by": "math-verify"})
+        if state == "failed":
+            return Verdict(0.0, "wrong", None, {"by": "math-verify", "problem": str(result)})
+        if state == "timeout":
+            return Verdict(0.0, "timeout", None, {"by": "math-verify"})
+        if state == "died" and result is None:
+            return Verdict(0.0, "died", None, {"by": "math-verify"})
+    return Verdict(None, "harness_error", None, {"problem": str(result)})
+
+
+def _yes_or_no(right: bool, detail: dict[str, Any]) -> Verdict:
+    return Verdict(float(right), "correct" if right else "wrong", None, detail)
+
+
+def _letters(text: str, case: bool) -> str:
+    spoken = re.sub(r"\\text\s*\{([^{}]*)\}", r"\1", normalise(text))
+    spoken = squeezed(spoken) if len(spoken.split()) < 2 else " ".join(spoken.split())
+    return spoken if case else spoken.casefold()
+
+
+def _lone_letter(gold: str) -> str | None:
+    """Return the option letter when the gold is nothing else, as a capital from A to J."""
+    letter = gold_letter(gold)
+    return letter if letter is not None and letter <= "J" and gold.strip(" ()$.") == letter else None
+
+
+def _strings(argument: str, value: Any) -> tuple[str, ...]:
+    if isinstance(value, str) or not all(isinstance(entry, str) and entry for entry in value):
+        raise RewardSpecError(f"argument {argument!r} must be a list of non-empty strings, not {value!r}")
+    return tuple(value)
+
+
+__all__ = ["Math"]

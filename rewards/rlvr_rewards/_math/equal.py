@@ -1,0 +1,155 @@
+"""Are two trees the same function, or the same number?"""
+
+import random
+from collections.abc import Iterator
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+from rlvr_rewards._math.evaluate import Irrational, Point, approximate, exact
+from rlvr_rewards._math.numeric import context
+from rlvr_rewards._math.limits import NotUnderstood, TooLarge, Undefined
+from rlvr_rewards._math.tree import Node, has_decimal, variables
+
+# Two precisions: values that agree to the first are looked at again at the second, where a true zero shrinks further.
+DIGITS = 50
+MORE_DIGITS = 110
+# Points at which two functions are compared, and how many of them both must be defined at.
+POINTS = 24
+ENOUGH_POINTS = 4
+MANY_POINTS = 12
+
+
+def same(gold: Node, answer: Node, rel_tol: Fraction) -> bool:
+    """Return whether two trees have the same value wherever both are defined.
+
+    A whole gold needs exactly its value. Otherwise numbers may differ by `rel_tol`, relative to the gold, when either
+    side is written with a decimal point; two closed forms must agree to 50 digits.
+
+    Raises:
+        NotUnderstood: They are defined together at too few points to tell.
+        TooLarge: The gold is beyond the stated limits.
+    """
+    with localcontext(context(MORE_DIGITS)):
+        names = sorted(variables(gold) | variables(answer))
+        return _same_function(gold, answer, rel_tol, names) if names else _same_number(gold, answer, rel_tol)
+
+
+def _same_function(gold: Node, answer: Node, rel_tol: Fraction, names: list[str]) -> bool:
+    tolerance = rel_tol if has_decimal(gold) or has_decimal(answer) else None
+    agreed = 0
+    for point in _points(names):
+        try:
+            if not _same_at(gold, answer, point, tolerance):
+                return False
+        except (Undefined, TooLarge):
+            continue
+        agreed += 1
+        if agreed >= MANY_POINTS:
+            break
+    if agreed < ENOUGH_POINTS:
+        raise NotUnderstood("hardly a point where both sides are defined")
+    return True
+
+
+def is_whole(node: Node) -> bool:
+    """Return whether a tree is a whole number, exactly."""
+    try:
+        return not variables(node) and exact(node).denominator == 1
+    except (Irrational, Undefined):
+        return False
+
+
+def value_at(node: Node, point: Point) -> Decimal:
+    """Return the value of a tree at a point."""
+    return approximate(node, point, DIGITS)
+
+
+def constant(node: Node) -> Decimal | None:
+    """Return the value of a tree without variables to 50 digits, or None."""
+    try:
+        return None if variables(node) else approximate(node, {}, DIGITS)
+    except (Undefined, TooLarge):
+        return None
+
+
+def multiple(gold: Node, answer: Node) -> bool:
+    """Return whether one tree with variables is a nonzero constant multiple of the other.
+
+    Raises:
+        NotUnderstood: They are defined together at too few points to tell.
+    """
+    with localcontext(context(MORE_DIGITS)):
+        return _multiple(gold, answer)
+
+
+def _multiple(gold: Node, answer: Node) -> bool:
+    names = sorted(variables(gold) | variables(answer))
+    if not variables(gold) or variables(gold) != variables(answer):
+        return False
+    ratio: Decimal | None = None
+    agreed = 0
+    for point in _points(names):
+        try:
+            left, right = (approximate(node, point, DIGITS) for node in (gold, answer))
+        except (Undefined, TooLarge):
+            continue
+        if abs(left) < Decimal(10) ** -30 or abs(right) < Decimal(10) ** -30:
+            if abs(left) > Decimal(10) ** -20 or abs(right) > Decimal(10) ** -20:
+                return False
+            continue
+        here = left / right
+        if ratio is not None and abs(here - ratio) > abs(ratio) * Decimal(10) ** -30:
+            return False
+        ratio, agreed = here, agreed + 1
+        if agreed >= MANY_POINTS:
+            break
+    if agreed < ENOUGH_POINTS:
+        raise NotUnderstood("hardly a point where both sides are defined")
+    return True
+
+
+def _same_number(gold: Node, answer: Node, rel_tol: Fraction) -> bool:
+    try:
+        wanted: Fraction | None = exact(gold)
+    except Irrational:
+        wanted = None
+    try:
+        given: Fraction | None = exact(answer)
+    except (Irrational, TooLarge):
+        given = None
+    tolerance = rel_tol if has_decimal(gold) or has_decimal(answer) else None
+    if wanted is not None and wanted.denominator == 1:
+        tolerance = None
+    if wanted is not None and given is not None:
+        return abs(wanted - given) <= abs(wanted) * (tolerance or 0)
+    return _same_at(gold, answer, {}, tolerance)
+
+
+def _same_at(gold: Node, answer: Node, point: Point, tolerance: Fraction | None) -> bool:
+    wanted, given = approximate(gold, point, DIGITS), approximate(answer, point, DIGITS)
+    difference = abs(wanted - given)
+    if tolerance is not None:
+        allowed = abs(wanted) * Decimal(tolerance.numerator) / Decimal(tolerance.denominator)
+        if difference <= allowed * (1 + Decimal(10) ** -20):
+            return True
+    if difference > max(abs(wanted), abs(given), Decimal(1)) * Decimal(10) ** -40:
+        return False
+    closer = abs(approximate(gold, point, MORE_DIGITS) - approximate(answer, point, MORE_DIGITS))
+    size = max(abs(wanted), abs(given))
+    shrunk = difference * Decimal(10) ** (DIGITS - MORE_DIGITS + 20)
+    return closer <= size * Decimal(10) ** (-MORE_DIGITS + 15) or closer <= shrunk
+
+
+def _points(names: list[str]) -> Iterator[Point]:
+    """Yield the points of comparison: fixed, some whole, some negative, some large."""
+    source = random.Random(20_24)
+    for index in range(POINTS):
+        kind = index % 4
+        if kind == 0:
+            yield {name: Fraction(source.randint(1, 4000), 1009) for name in names}
+        elif kind == 1:
+            yield {name: Fraction(source.randint(2, 9 + index)) for name in names}
+        elif kind == 2:
+            yield {name: Fraction(-source.randint(1, 4000), 1009) for name in names}
+        else:
+            yield {name: Fraction(source.randint(1, 1000 * (index + 1)), 1013) for name in names}

@@ -1,0 +1,113 @@
+"""Finding the committed answer of a completion. Never "the last number in the text"."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rlvr_rewards._core import Reason, after_thinking
+from rlvr_rewards._math.limits import MAX_CHARACTERS, MAX_MEMBERS
+from rlvr_rewards._math.normal import braced, strip_marks
+from rlvr_rewards._math.units import is_unit
+
+# What may stand between two boxes that are one list.
+_BETWEEN_BOXES = re.compile(r"(?:[\s,;$*]|\\[()\[\],; ]|\\text\s*\{\s*(?:and|or)\s*\}|\b(?:and|or)\b)*")
+_MARKER = re.compile(
+    r"(?:final\s+answers?\b[*_\s]*(?::|=|(?:is|are)\b)?|\banswers?\b[*_\s]*(?::|=|(?:is|are)\b))[*_\s]*:?[*_]*|\#{4}",
+    re.IGNORECASE,
+)
+_INLINE = re.compile(r"\s*(\$\$.+?\$\$|\$[^$\n]+\$|\\\(.+?\\\)|\\\[.+?\\\])", re.DOTALL)
+_SENTENCE_END = re.compile(r"\.(?=\s|$)|[!?](?=\s|$)|\n|,?\s(?:because|since)\b")
+# Words after a formula that take it back or hedge it.
+_RETRACTION = re.compile(r"(?:is|was|or|but|not|maybe|perhaps|and)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """The committed answer, as the members of a list when several boxes stand side by side; or why there is none."""
+
+    members: tuple[str, ...] = ()
+    reason: Reason | None = None
+
+    @property
+    def text(self) -> str:
+        """The answer as one text."""
+        return ", ".join(self.members)
+
+
+def extract(
+    text: str, *, stop: Sequence[str], boxes: Sequence[str], boxes_only: bool, keep_thinking: bool
+) -> Extracted:
+    """Return the committed answer: the last box, or without any box what follows the last marker.
+
+    Args:
+        text: The completion.
+        stop: The text from the first of these strings on is cut.
+        boxes: Commands that count as a box.
+        boxes_only: A text without any box has no answer.
+        keep_thinking: Look at the whole text instead of what follows the last `</think>`.
+    """
+    tail = text if keep_thinking else after_thinking(text)
+    if tail is None:
+        return Extracted(reason="no_answer")
+    cut = min((place for mark in stop if (place := tail.find(mark)) >= 0), default=len(tail))
+    tail = tail[:cut]
+    found = _boxes(tail, boxes)
+    if found is not None:
+        return found
+    return Extracted(reason="no_answer") if boxes_only else _after_marker(tail)
+
+
+def _boxes(text: str, commands: Sequence[str]) -> Extracted | None:
+    """Return the last box, joined with those right before it, or None when there is no box at all."""
+    pattern = re.compile("|".join(re.escape(command) + r"(?![A-Za-z])" for command in commands))
+    spans: list[tuple[int, int, str | None]] = []
+    position = 0
+    while match := pattern.search(text, position):
+        content, end = _box_content(text, match.end())
+        spans.append((match.start(), end, content))
+        position = end
+    if not spans:
+        return None
+    if not (spans[-1][2] or "").strip(" $"):
+        return Extracted(reason="no_answer")
+    members = [spans[-1][2] or ""]
+    for (_, end, content), (start, _, _) in zip(reversed(spans[:-1]), reversed(spans[1:]), strict=True):
+        if content is None or not _BETWEEN_BOXES.fullmatch(text, end, start):
+            break
+        members.append(content)
+        if len(members) > MAX_MEMBERS:
+            return Extracted(reason="hedge")
+    return Extracted(tuple(dict.fromkeys(reversed(members))))
+
+
+def _box_content(text: str, start: int) -> tuple[str | None, int]:
+    """Return the content of the box whose command ends at `start`, None when it never closes, and where it ends."""
+    group = braced(text[: start + 4 * MAX_CHARACTERS], start)
+    if group is not None:
+        return group
+    while start < len(text) and text[start] == " ":
+        start += 1
+    if text[start : start + 1] in ("{", ""):
+        return None, start + 1
+    token = re.compile(r"\\[A-Za-z]+|\\.|[^\s]").match(text, start)
+    return (token[0], token.end()) if token and token[0] not in "$}\\" else (None, start + 1)
+
+
+def _after_marker(text: str) -> Extracted:
+    last = next(reversed(list(_MARKER.finditer(text))), None)
+    if last is None:
+        return Extracted(reason="no_answer")
+    rest = text[last.end() :].lstrip(" \t*_:=").lstrip()[: 2 * MAX_CHARACTERS]
+    members, position = [], 0
+    while match := _INLINE.match(rest, position):
+        members.append(match[1])
+        between = _BETWEEN_BOXES.match(rest, match.end())
+        position = between.end() if between else match.end()
+    if not members:
+        end = _SENTENCE_END.search(rest)
+        sentence = (rest[: end.start()] if end else rest).strip()
+        return Extracted((sentence,)) if sentence else Extracted(reason="no_answer")
+    tail = _SENTENCE_END.split(rest[position:], maxsplit=1)[0].strip(" *")
+    if tail and (_RETRACTION.match(tail) or is_unit(tail)):
+        members[-1] = f"{strip_marks(members[-1])} \\text{{ {tail}}}"
+    return Extracted(tuple(dict.fromkeys(members)))

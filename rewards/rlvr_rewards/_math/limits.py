@@ -1,0 +1,32 @@
+"""What an answer may be, so that no expression hangs the trainer. Each limit has its reason."""
+
+# Longer answers are degenerate output; the longest usual closed form has a few hundred characters.
+MAX_CHARACTERS = 4096
+# Deeper bracket nesting meets the recursion limit of parsers.
+MAX_NESTING = 64
+# More digits in a row are noise, and conversions cost quadratic time.
+MAX_DIGITS = 256
+# A tree of more nodes is no answer that a person would write.
+MAX_NODES = 512
+# More members than this in a list of answers is a listing of guesses.
+MAX_MEMBERS = 50
+# Integers of exact arithmetic; 3000! has 30,000 bits.
+MAX_BITS = 65_536
+# The largest n of n! and the largest k of a binomial that are multiplied out.
+MAX_FACTORIAL = 3000
+# Decimal exponents; beyond this a number is only known to be huge.
+MAX_EXPONENT = 10_000_000
+# Seconds that the symbolic worker may take for one pair of expressions.
+WORKER_SECONDS = 2.0
+
+
+class TooLarge(ValueError):
+    """An expression beyond these limits."""
+
+
+class Undefined(ValueError):
+    """An expression that has no real value, at least at the point tried."""
+
+
+class NotUnderstood(ValueError):
+    """Text that this parser does not read; the symbolic worker may."""

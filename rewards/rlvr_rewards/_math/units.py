@@ -1,0 +1,122 @@
+"""Units that may stand behind a number, each with the spellings that mean the same."""
+
+import re
+
+# One line a unit: the name it is compared by, then its other spellings. Singulars and plurals are both spelled out
+# where they differ, since cutting a final s would turn "s" (seconds) into nothing.
+_TABLE = """
+mm: millimeter millimeters millimetre millimetres
+cm: centimeter centimeters centimetre centimetres
+dm: decimeter decimeters
+m: meter meters metre metres
+km: kilometer kilometers kilometre kilometres
+in: inch inches
+ft: foot feet
+yd: yard yards
+mi: mile miles
+mg: milligram milligrams
+g: gram grams
+kg: kilogram kilograms
+t: ton tons tonne tonnes
+lb: lbs pound pounds
+oz: ounce ounces
+ms: millisecond milliseconds
+s: sec secs second seconds
+min: mins minute minutes
+h: hr hrs hour hours
+day: days
+week: weeks
+month: months
+year: years yr yrs
+ml: mL milliliter milliliters millilitre
+l: L liter liters litre litres
+gal: gallon gallons
+cup: cups
+qt: quart quarts
+pt: pint pints
+N: newton newtons
+J: joule joules
+kJ: kilojoule kilojoules
+W: watt watts
+kW: kilowatt kilowatts
+kWh:
+V: volt volts
+A: amp amps ampere amperes
+ohm: ohms \\Omega
+Hz: hertz
+kHz:
+MHz:
+Pa: pascal pascals
+kPa:
+atm:
+K: kelvin kelvins
+mol: mole moles
+M: molar
+eV:
+mph:
+kph: kmh
+rad: radian radians
+degree: degrees deg \\degree
+degree C: degrees C degrees Celsius degree Celsius \\degree C celsius
+degree F: degrees F degrees Fahrenheit degree Fahrenheit \\degree F fahrenheit
+$: \\$ dollar dollars USD usd
+cent: cents ¢
+€: euro euros EUR
+£: GBP
+unit: units
+square unit: square units sq units sq unit units^2 unit^2
+cubic unit: cubic units units^3 unit^3
+"""
+_NAMES: dict[str, str] = {}
+for _line in _TABLE.strip().splitlines():
+    _name, _, _others = _line.partition(":")
+    _NAMES[_name] = _name
+    # Spellings of several words are listed with the longest first word that is not a spelling of its own.
+    _words = _others.split()
+    _index = 0
+    while _index < len(_words):
+        _length = 2 if _words[_index] in ("degrees", "\\degree", "square", "cubic", "sq") and " " in _name else 1
+        if _words[_index] == "degree" and " " in _name:
+            _length = 2
+        _NAMES[" ".join(_words[_index : _index + _length])] = _name
+        _index += _length
+
+_PREFIX_POWERS = (("square ", "^2"), ("sq. ", "^2"), ("sq ", "^2"), ("cubic ", "^3"), ("cu ", "^3"))
+_PART = re.compile(r"(?P<name>[^\^]+?)\s*(?:\^\s*\{?\s*(?P<power>-?\d)\s*\}?)?$")
+# Marks that stand before the number.
+CURRENCIES = {"\\$": "$", "$": "$", "€": "€", "£": "£"}
+
+
+def unit_name(text: str) -> str | None:
+    """Return the name that a unit is compared by, or None when the text is no known unit.
+
+    Products, quotients and powers of known units are known: `m/s`, `km per hour`, `square centimeters`, `cm^2`.
+    """
+    parts = re.split(r"\s*(?:/|\bper\b)\s*", text.strip().strip("."))
+    if not 1 <= len(parts) <= 3:
+        return None
+    names = [_part_name(part) for part in parts]
+    return None if None in names else "/".join(name for name in names if name)
+
+
+def is_unit(text: str) -> bool:
+    """Return whether the whole text is a known unit."""
+    return unit_name(text) is not None
+
+
+def _part_name(text: str) -> str | None:
+    if text in _NAMES:
+        return _NAMES[text]
+    power = ""
+    for prefix, sign in _PREFIX_POWERS:
+        if text.lower().startswith(prefix):
+            text, power = text[len(prefix) :], sign
+    match = _PART.match(text.strip())
+    if not match or (power and match["power"]):
+        return None
+    spelled = match["name"].strip()
+    name = _NAMES.get(spelled) or (_NAMES.get(spelled.lower()) if len(spelled) > 2 else None)
+    if name is None:
+        return None
+    power = power or (f"^{match['power']}" if match["power"] and match["power"] != "1" else "")
+    return name + power

@@ -1,0 +1,102 @@
+"""The inside of the killable worker: the only place where sympy sees what a model wrote."""
+
+import json
+import math
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+# Address space of the worker; sympy needs about 0.3 GB of it.
+MEMORY_BYTES = 3 * 1024**3
+# Digits to which two numbers are compared, and how far they may differ in their last ones.
+DIGITS = 50
+DIFFERENCE = "1e-40"
+
+
+def main() -> None:
+    """Answer one JSON request a line until standard input ends."""
+    _limit_memory()
+    # Standard output carries the protocol; whatever a library prints must not reach it.
+    protocol, sys.stdout = sys.stdout, sys.stderr
+    protocol.write("ready\n")
+    protocol.flush()
+    for line in sys.stdin:
+        task, payload, seconds = json.loads(line)
+        _end_after(seconds)
+        try:
+            answer = ["done", TASKS[task](payload)]
+        except MemoryError:
+            answer = ["failed", "MemoryError"]
+        except Exception as error:
+            answer = ["failed", type(error).__name__]
+        _end_after(0)
+        protocol.write(json.dumps(answer) + "\n")
+        protocol.flush()
+
+
+def _limit_memory() -> None:
+    with suppress(ImportError, ValueError, OSError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+
+
+def _end_after(seconds: float) -> None:
+    """Let the system end this process, even inside one long C call, should the parent be gone and unable to."""
+    if hasattr(signal, "alarm"):
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(math.ceil(seconds) + 5 if seconds else 0)
+
+
+def _same_mathematics(payload: Mapping[str, str]) -> bool:
+    """Return whether math-verify holds gold and answer to be equal, and their digits agree where they are numbers."""
+    from math_verify import LatexExtractionConfig, parse, verify
+
+    config = [LatexExtractionConfig(boxed_match_priority=0)]
+    gold, answer = (
+        parse(
+            f"\\boxed{{{payload[side]}}}", extraction_config=config, parsing_timeout=None, fallback_mode="no_fallback"
+        )
+        for side in ("gold", "answer")
+    )
+    if not gold or not answer:
+        return False
+    if not verify(gold, answer, float_rounding=15, numeric_precision=DIGITS, strict=True, timeout_seconds=None):
+        return False
+    return _digits_agree(gold[0], answer[0])
+
+
+def _digits_agree(gold: Any, answer: Any) -> bool:
+    from sympy import Expr, Float
+
+    if not (isinstance(gold, Expr) and isinstance(answer, Expr)) or gold.free_symbols or answer.free_symbols:
+        return True
+    values = [value.evalf(DIGITS) for value in (gold, answer)]
+    difference = abs(values[0] - values[1]).evalf(DIGITS)
+    size = max(abs(values[0]), abs(values[1]))
+    return bool(difference <= size * Float(DIFFERENCE, DIGITS))
+
+
+def _can_read(payload: Mapping[str, str]) -> bool:
+    """Return whether math-verify reads a formula."""
+    from math_verify import LatexExtractionConfig, parse
+
+    config = [LatexExtractionConfig(boxed_match_priority=0)]
+    text = f"\\boxed{{{payload['gold']}}}"
+    return bool(parse(text, extraction_config=config, parsing_timeout=None, fallback_mode="no_fallback"))
+
+
+def _schema_valid(payload: Mapping[str, Any]) -> bool:
+    """Return whether a document is valid, for schemas whose patterns could hang the Python engine."""
+    from rlvr_rewards._validators import compiled
+
+    return compiled(payload["schema"], payload["assert_formats"])(payload["document"])
+
+
+TASKS: Mapping[str, Callable[[Any], bool]] = {
+    "same": _same_mathematics,
+    "read": _can_read,
+    "schema": _schema_valid,
+}
