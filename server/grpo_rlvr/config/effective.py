@@ -149,29 +149,21 @@ def _clipping(config: ConfigView, facts: Facts, on_policy: bool | None) -> str:
         span += f", and at most {delta} for negative advantages" if delta is not None else ""
     if on_policy is None:
         return f"{span}; whether it can act depends on the batch arithmetic"
-    if on_policy and not _mismatch(config, facts):
-        return f"{span}, but idle: every completion is used once by the policy that made it, so every ratio is 1"
     if on_policy:
-        return f"{span}, idle but for numerical differences: every completion is used once by the policy that made it"
+        return f"{span}, but idle: every completion is used once by the policy that made it, so every ratio is 1"
     return f"{span}, active: completions are reused after the policy has moved"
 
 
-def _mismatch(config: ConfigView, facts: Facts) -> bool:
-    # With vLLM the old log-probs are recomputed whenever the importance correction is on, so ratios stay near 1.
-    return facts.use_vllm and not (
-        config.exists("vllm_importance_sampling_correction") and config.flag("vllm_importance_sampling_correction")
-    )
+def _corrects(config: ConfigView) -> bool:
+    name = "vllm_importance_sampling_correction"
+    return config.exists(name) and config.flag(name)
 
 
 def _generation(config: ConfigView, facts: Facts) -> str:
     if facts.use_vllm:
         corrected = ""
-        if config.exists("vllm_importance_sampling_correction") and config.flag("vllm_importance_sampling_correction"):
-            mode = (
-                config.effective("vllm_importance_sampling_mode")
-                if config.exists("vllm_importance_sampling_mode")
-                else "token_truncate"
-            )
+        if _corrects(config):
+            mode = config.text("vllm_importance_sampling_mode") or "token_truncate"
             corrected = f", with importance sampling correction ({mode})"
         if facts.colocate:
             share = config.number("vllm_gpu_memory_utilization")
@@ -228,9 +220,8 @@ def _logged(config: ConfigView, facts: Facts) -> list[str]:
         names.append("clip_ratio/region_mean" if facts.trl_is(">=0.17") else "clip_ratio")
     elif facts.loss_type == "cispo":
         names.append("cispo_clip_ratio")
-    if facts.use_vllm and config.exists("vllm_importance_sampling_correction"):
-        if config.flag("vllm_importance_sampling_correction"):
-            names += ["sampling/importance_sampling_ratio/mean", "sampling/sampling_logp_difference/mean"]
+    if facts.use_vllm and _corrects(config):
+        names += ["sampling/importance_sampling_ratio/mean", "sampling/sampling_logp_difference/mean"]
     if config.exists("log_completions") and config.flag("log_completions"):
         names.append("completions (table)")
     return names

@@ -1,0 +1,210 @@
+"""Evaluation: whole groups in the evaluation batch, a dataset to evaluate on, checkpoints chosen by a metric."""
+
+from grpo_rlvr.config.facts import Facts
+from grpo_rlvr.config.rule import PASS, Example, Outcome, fail, not_applicable, rule
+from grpo_rlvr.config.view import ConfigView, Unknown
+
+_EVAL = {"eval_strategy": "steps", "eval_steps": 50}
+
+
+def eval_group(config: ConfigView) -> int | None:
+    """Return the completions per evaluation prompt, None when it is no number."""
+    own = config.integer("num_generations_eval") if config.exists("num_generations_eval") else None
+    return own or config.integer("num_generations")
+
+
+@rule(
+    "eval-batch-not-divisible-by-group",
+    severity="error",
+    trl=">=0.15",
+    what="The global evaluation batch does not hold whole groups.",
+    why="Evaluation generates groups as training does; TRL refuses the config when it is built. The default "
+    "evaluation batch is 8 a device, whatever the training batch is.",
+    bad=Example({**_EVAL, "num_generations": 16, "per_device_train_batch_size": 16}),
+    good=Example({**_EVAL, "num_generations": 8, "per_device_train_batch_size": 8, "per_device_eval_batch_size": 8}),
+    sources=("huggingface/trl#3566", "huggingface/trl#3889"),
+    requires=("group-smaller-than-two",),
+    fix_safety="Evaluation sees other groups or batches; training is not touched.",
+)
+def eval_batch_not_divisible_by_group(config: ConfigView, facts: Facts) -> Outcome:
+    if not evaluates(config, facts):
+        return PASS
+    device, group = config.integer("per_device_eval_batch_size"), eval_group(config)
+    if not device or not group or (device * facts.processes) % group == 0:
+        return PASS
+    own = config.exists("num_generations_eval") and config.integer("num_generations_eval")
+    default = "" if config.has("per_device_eval_batch_size") else " (the default)"
+    other = ", or num_generations_eval to a divisor" if config.exists("num_generations_eval") else ""
+    return fail(
+        "per_device_eval_batch_size",
+        "num_generations_eval" if own else "num_generations",
+        "num_generations" if own else "num_generations_eval",
+        "hardware.num_processes",
+        value=device,
+        message=f"{facts.processes} process(es) x per_device_eval_batch_size={device}{default} is no multiple of the "
+        f"evaluation group of {group}. Set per_device_eval_batch_size={group}{other}.",
+        set={"per_device_eval_batch_size": group},
+    )
+
+
+def evaluates(config: ConfigView, facts: Facts) -> bool:
+    """Return whether the trainer evaluates during training.
+
+    transformers sets do_eval itself wherever the strategy is not `no`, so the strategy alone decides.
+    """
+    return facts.evaluates
+
+
+@rule(
+    "eval-group-of-one",
+    severity="info",
+    trl=">=0.26",
+    what="Evaluation generates one completion a prompt.",
+    why="That saves time, but eval_frac_reward_zero_std then always reads 1.0 and eval_reward_std says nothing.",
+    bad=Example({**_EVAL, "num_generations_eval": 1}),
+    good=Example({**_EVAL, "num_generations_eval": 4}),
+    sources=("huggingface/trl#4458",),
+)
+def eval_group_of_one(config: ConfigView, facts: Facts) -> Outcome:
+    if not evaluates(config, facts) or config.integer("num_generations_eval") != 1:
+        return PASS
+    return fail(
+        "num_generations_eval",
+        value=1,
+        message="num_generations_eval=1: fine for the mean reward, but eval_frac_reward_zero_std will always be 1.0.",
+    )
+
+
+@rule(
+    "eval-without-dataset",
+    severity="error",
+    what="Evaluation is switched on and there is no evaluation dataset.",
+    why="The trainer raises ValueError when it is built.",
+    bad=Example(_EVAL, {"dataset": {"eval": None}}),
+    good=Example(_EVAL, {"dataset": {"eval": {"rows": 64}}}),
+    sources=("huggingface/transformers:src/transformers/trainer.py",),
+    fix_safety="Training is not touched; nothing is evaluated.",
+)
+def eval_without_dataset(config: ConfigView, facts: Facts) -> Outcome:
+    if not evaluates(config, facts):
+        return PASS
+    section = facts.setup.section("dataset")
+    if "eval" not in section:
+        return not_applicable("dataset.eval is not stated")
+    stated = section["eval"]
+    empty = stated in (None, False, 0, "", "none") or (isinstance(stated, dict) and stated.get("rows") == 0)
+    if not empty:
+        return PASS
+    return fail(
+        "eval_strategy",
+        "dataset.eval",
+        value=config.effective("eval_strategy"),
+        message=f"eval_strategy={config.effective('eval_strategy')!r} and no eval_dataset is given. Pass one, or set "
+        "eval_strategy='no'.",
+        set={"eval_strategy": "no"},
+    )
+
+
+@rule(
+    "best-model-without-matching-eval",
+    severity="error",
+    what="load_best_model_at_end with evaluation and saving on different schedules.",
+    why="transformers raises ValueError when the config is built: a best checkpoint needs an evaluation at every save.",
+    bad=Example({"load_best_model_at_end": True}),
+    good=Example(
+        {
+            "load_best_model_at_end": True,
+            "eval_strategy": "steps",
+            "save_strategy": "steps",
+            "eval_steps": 50,
+            "save_steps": 100,
+        }
+    ),
+    sources=("huggingface/transformers:src/transformers/training_args.py",),
+    fix_safety="The last model is kept instead of the best one; evaluation and saving stay as they are.",
+)
+def best_model_without_matching_eval(config: ConfigView) -> Outcome:
+    if not config.flag("load_best_model_at_end"):
+        return PASS
+    evaluation, saving = _strategy(config, "eval_strategy"), _strategy(config, "save_strategy")
+    if saving == "best":
+        return PASS
+    eval_steps = config.number("eval_steps") or config.number("logging_steps")
+    save_steps = config.number("save_steps")
+    off = (
+        evaluation == saving == "steps"
+        and eval_steps is not None
+        and save_steps is not None
+        and eval_steps >= 1
+        and save_steps >= 1
+        and save_steps % eval_steps != 0
+    )
+    mixed = evaluation == saving == "steps" and eval_steps and save_steps and (eval_steps < 1) != (save_steps < 1)
+    if evaluation == saving and evaluation != "no" and not off and not mixed:
+        return PASS
+    detail = (
+        f"save_steps={save_steps:g} is no multiple of eval_steps={eval_steps:g}"
+        if off
+        else (f"eval_strategy={evaluation!r} and save_strategy={saving!r} must be the same, and not 'no'")
+    )
+    return fail(
+        "load_best_model_at_end",
+        "eval_strategy",
+        "save_strategy",
+        "eval_steps",
+        "save_steps",
+        value=True,
+        message=f"load_best_model_at_end=True needs an evaluation at every save: {detail}. Match them, or set it to "
+        "False.",
+        set={"load_best_model_at_end": False},
+    )
+
+
+def _strategy(config: ConfigView, name: str) -> str:
+    value = config.effective(name)
+    if value is not None and not isinstance(value, str):
+        raise Unknown(f"{name} is no word")
+    return str(value or "no").lower()
+
+
+@rule(
+    "best-model-by-loss",
+    severity="info",
+    what="The best checkpoint is chosen by the loss.",
+    why="GRPO's loss hovers around 0 on-policy and does not fall as the policy improves, so the choice is close to "
+    "random.",
+    bad=Example({"load_best_model_at_end": True, "eval_strategy": "epoch", "save_strategy": "epoch"}),
+    good=Example(
+        {
+            "load_best_model_at_end": True,
+            "eval_strategy": "epoch",
+            "save_strategy": "epoch",
+            "metric_for_best_model": "eval_reward",
+            "greater_is_better": True,
+        }
+    ),
+    sources=("huggingface/transformers:src/transformers/training_args.py",),
+    requires=("best-model-without-matching-eval",),
+    fix_safety="Another checkpoint may be kept as the best one.",
+)
+def best_model_by_loss(config: ConfigView) -> Outcome:
+    metric = config.text("metric_for_best_model")
+    if not config.flag("load_best_model_at_end") or (metric is not None and "loss" not in metric):
+        return PASS
+    return fail(
+        "metric_for_best_model",
+        "load_best_model_at_end",
+        value=metric,
+        message="The best checkpoint is chosen by the loss, which says little in GRPO. Set "
+        "metric_for_best_model='eval_reward' and greater_is_better=True.",
+        set={"metric_for_best_model": "eval_reward", "greater_is_better": True},
+    )
+
+
+RULES = (
+    eval_batch_not_divisible_by_group,
+    eval_group_of_one,
+    eval_without_dataset,
+    best_model_without_matching_eval,
+    best_model_by_loss,
+)

@@ -1,0 +1,374 @@
+"""Precision and optimizer: what the weights are loaded as, what the hardware can do, steps too small or too large."""
+
+import re
+from typing import Any
+
+from grpo_rlvr.config.facts import Facts
+from grpo_rlvr.config.rule import PASS, Example, Outcome, fail, not_applicable, rule
+from grpo_rlvr.config.versions import Versions
+from grpo_rlvr.config.view import ConfigView
+
+# Bytes a parameter: float32 weights, gradients and two AdamW moments; float32 weights of a frozen base alone.
+FULL_BYTES, FROZEN_BYTES = 16, 4
+# Below this a bfloat16 weight seldom moves by an AdamW step: in 100 steps 15 % of them move at 1e-5, 2 % at 1e-6.
+BF16_STEP = 1e-5
+FULL_RATE_LIMIT = 1e-5
+ANY_RATE_LIMIT = 1e-3
+_PRE_AMPERE = re.compile(
+    r"\b(T4|V100|P100|P40|P4|K80|M60|GTX|TITAN|(RTX )?20[678]0|Quadro RTX|RTX [568]000(?! ?ada))\b", re.I
+)
+_BNB_OPTIMIZERS = re.compile(r"8bit|bnb|^paged_|^ademamix_8|^rmsprop_bnb", re.I)
+_REDUCED = ("bfloat16", "float16", "bf16", "fp16")
+_DENSE = {"class": "dense", "params_b": 7}
+_GPU = {"num_processes": 1, "device": "cuda", "gpus": 1, "gpu_mem_gb": 80}
+
+
+def loads_float32(config: ConfigView, facts: Facts) -> bool | None:
+    """Return whether the model is loaded in float32 because nothing else is said, None when that cannot be told.
+
+    Up to 0.25 from_pretrained's own default decides (float32 before transformers 5), 0.26 takes the checkpoint's dtype,
+    and since 0.27 TRL asks for float32 itself.
+    """
+    if facts.instance or facts.weights_dtype is not None or facts.quantized:
+        return False
+    if facts.setup.get("model.dtype"):
+        return str(facts.setup.get("model.dtype")).removeprefix("torch.") in ("float32", "fp32")
+    if facts.trl_is(">=0.27"):
+        return True
+    if facts.trl_is(">=0.26"):
+        return False
+    return facts.versions.within("transformers", "<5") is not False
+
+
+def _with_dtype(config: ConfigView, dtype: str) -> dict[str, Any]:
+    given = {name: value for name, value in config.mapping("model_init_kwargs").items() if name != "torch_dtype"}
+    return {"model_init_kwargs": {**given, "dtype": dtype}}
+
+
+def sharded(facts: Facts) -> bool:
+    """Return whether weights or optimizer states are spread over processes, with float32 master copies kept."""
+    return bool(facts.zero_stage) or facts.fsdp_version is not None
+
+
+@rule(
+    "fp16-and-bf16",
+    severity="error",
+    what="Both half precisions are switched on.",
+    why="transformers raises ValueError when the config is built.",
+    bad=Example({"fp16": True, "bf16": True}),
+    good=Example({"bf16": True}),
+    sources=("huggingface/transformers:src/transformers/training_args.py",),
+    fix_safety="Which of the two is kept changes the numerics.",
+)
+def fp16_and_bf16(config: ConfigView) -> Outcome:
+    if not (config.effective("fp16") is True and config.effective("bf16") is True):
+        return PASS
+    return fail(
+        "fp16",
+        "bf16",
+        value=True,
+        message="fp16 and bf16 are both True; at most one may be. Keep bf16 on GPUs that have it.",
+        set={"fp16": False},
+    )
+
+
+@rule(
+    "full-eval-fp16-and-bf16",
+    severity="error",
+    what="Both half precisions are switched on for evaluation.",
+    why="transformers raises ValueError when the config is built.",
+    bad=Example({"fp16_full_eval": True, "bf16_full_eval": True}),
+    good=Example({"bf16_full_eval": True}),
+    sources=("huggingface/transformers:src/transformers/training_args.py",),
+    fix_safety="Evaluation only.",
+)
+def full_eval_fp16_and_bf16(config: ConfigView) -> Outcome:
+    if not (config.effective("fp16_full_eval") is True and config.effective("bf16_full_eval") is True):
+        return PASS
+    return fail(
+        "fp16_full_eval",
+        "bf16_full_eval",
+        value=True,
+        message="fp16_full_eval and bf16_full_eval are both True; at most one may be.",
+        set={"fp16_full_eval": False},
+    )
+
+
+@rule(
+    "float32-weights-do-not-fit",
+    severity="error",
+    what="The model is loaded in float32, and that alone exceeds the GPU.",
+    why="bf16=True sets the autocast only; a model given by name is loaded in float32, so weights, gradients and "
+    "AdamW states of a full fine-tune take 16 bytes a parameter, a frozen base 4.",
+    bad=Example({"bf16": True}, {"model": {**_DENSE, "peft": False}, "hardware": _GPU}),
+    good=Example({"bf16": True}, {"model": {**_DENSE, "params_b": 1.5, "peft": False}, "hardware": _GPU}),
+    sources=("huggingface/trl#6684", "huggingface/trl:trl/trainer/utils.py"),
+    fix_safety="bfloat16 weights of a frozen base change the rollouts slightly; a trained model should keep float32.",
+)
+def float32_weights_do_not_fit(config: ConfigView, facts: Facts) -> Outcome:
+    need = _float32_need(config, facts)
+    if need is None:
+        return not_applicable("model size, GPU memory or the way of training is not stated")
+    gigabytes, memory = need
+    if gigabytes <= memory:
+        return PASS
+    advice = (
+        "Set model_init_kwargs={'dtype': 'bfloat16'} for the frozen base"
+        if facts.peft
+        else "Use PEFT with model_init_kwargs={'dtype': 'bfloat16'}, or ZeRO-3, which shards float32 masters; "
+        "bfloat16 weights alone would lose most updates"
+    )
+    return fail(
+        "model_init_kwargs.dtype",
+        "model_init_kwargs",
+        "model.params_b",
+        "hardware.gpu_mem_gb",
+        message=f"Loaded in float32, {facts.params_b:g}B parameters need about {gigabytes:.0f} GB a GPU, which has "
+        f"{memory:g}. {advice}.",
+        set=_with_dtype(config, "bfloat16") if facts.peft else None,
+    )
+
+
+def _float32_need(config: ConfigView, facts: Facts) -> tuple[float, float] | None:
+    """Return GB needed a GPU and GB there are; None when it cannot be told, 0 needed when float32 is not the reason."""
+    params, memory = facts.params_b, facts.gpu_mem_gb
+    if params is None or memory is None or facts.peft is None:
+        return None
+    if not loads_float32(config, facts):
+        return 0.0, memory
+    if sharded(facts):
+        shards = facts.processes if facts.zero_stage == 3 or facts.fsdp_version is not None else 1
+        return params * FROZEN_BYTES / shards, memory
+    return params * (FROZEN_BYTES if facts.peft else FULL_BYTES), memory
+
+
+@rule(
+    "weights-loaded-in-float32",
+    severity="info",
+    what="dtype is left open, so a model given by name is loaded in float32.",
+    why="That is right for a full fine-tune (bf16 autocast over float32 weights) and twice the memory that a frozen "
+    "LoRA base needs.",
+    bad=Example({}, {"model": {**_DENSE, "peft": True}, "hardware": _GPU}),
+    good=Example({"model_init_kwargs": {"dtype": "bfloat16"}}, {"model": {**_DENSE, "peft": True}, "hardware": _GPU}),
+    sources=("huggingface/trl#6684",),
+    requires=("float32-weights-do-not-fit",),
+    fix_safety="bfloat16 weights of a frozen base change the rollouts slightly.",
+)
+def weights_loaded_in_float32(config: ConfigView, facts: Facts) -> Outcome:
+    if facts.peft is not True or not loads_float32(config, facts):
+        return PASS
+    return fail(
+        "model_init_kwargs.dtype",
+        "model_init_kwargs",
+        message="dtype is not set, so the frozen base is loaded in float32, twice the memory of bfloat16. Set "
+        "model_init_kwargs={'dtype': 'bfloat16'} for LoRA.",
+        set=_with_dtype(config, "bfloat16"),
+    )
+
+
+@rule(
+    "bfloat16-weights-lose-updates",
+    severity="warning",
+    what="A full fine-tune of bfloat16 weights at a rate too small for them.",
+    why="A bfloat16 weight cannot take an AdamW step far below its own spacing. Measured over 100 steps without a "
+    "float32 master copy: at 5e-7 1 % of the weights move at all, at 1e-6 2 %, at 1e-5 15 %; in float32 all do.",
+    bad=Example(
+        {"learning_rate": 5e-7, "model_init_kwargs": {"dtype": "bfloat16"}},
+        {"model": {**_DENSE, "params_b": 1.5, "peft": False}, "hardware": _GPU},
+    ),
+    good=Example(
+        {"learning_rate": 5e-7, "model_init_kwargs": {"dtype": "float32"}},
+        {"model": {**_DENSE, "params_b": 1.5, "peft": False}, "hardware": _GPU},
+    ),
+    sources=("measured: 200,000 weights of std 0.02, AdamW, 100 steps",),
+    fix_safety="Doubles the memory of the weights, and lets them move.",
+)
+def bfloat16_weights_lose_updates(config: ConfigView, facts: Facts) -> Outcome:
+    if facts.peft is not False or sharded(facts):
+        return PASS if facts.peft is not None else not_applicable("model.peft is not stated")
+    dtype = str(facts.setup.get("model.dtype") or "").removeprefix("torch.") if facts.instance else facts.weights_dtype
+    rate = config.number("learning_rate")
+    if dtype not in ("bfloat16", "bf16") or rate is None or rate > BF16_STEP or rate <= 0:
+        return PASS
+    return fail(
+        "model_init_kwargs.dtype",
+        "learning_rate",
+        "model_init_kwargs",
+        value=dtype,
+        message=f"Weights in bfloat16 trained in full at learning_rate={rate:g} hardly move. Set "
+        "model_init_kwargs={'dtype': 'float32'} with bf16=True (autocast), use ZeRO-3 with its float32 masters, or "
+        "train an adapter.",
+        set=None if facts.instance else _with_dtype(config, "float32"),
+    )
+
+
+@rule(
+    "float16-weights-under-fp16",
+    severity="error",
+    what="A full fine-tune of float16 weights with fp16 autocast.",
+    why="The gradient scaler refuses float16 gradients and raises ValueError at the first update.",
+    bad=Example({"fp16": True, "bf16": False, "model_init_kwargs": {"dtype": "float16"}}, {"model": {"peft": False}}),
+    good=Example({"fp16": True, "bf16": False, "model_init_kwargs": {"dtype": "float32"}}, {"model": {"peft": False}}),
+    sources=("pytorch/pytorch:torch/amp/grad_scaler.py",),
+    fix_safety="Doubles the memory of the weights.",
+)
+def float16_weights_under_fp16(config: ConfigView, facts: Facts) -> Outcome:
+    if facts.peft is not False or sharded(facts) or config.effective("fp16") is not True:
+        return PASS
+    if facts.instance or facts.weights_dtype not in ("float16", "fp16", "half"):
+        return PASS
+    return fail(
+        "model_init_kwargs.dtype",
+        "fp16",
+        "model_init_kwargs",
+        value=facts.weights_dtype,
+        message="float16 weights cannot be trained in full under fp16=True. Load them as float32.",
+        set=_with_dtype(config, "float32"),
+    )
+
+
+@rule(
+    "bf16-without-native-support",
+    severity="warning",
+    what="bf16 on a GPU that has no native bfloat16.",
+    why="Before Ampere bfloat16 is emulated, several times slower, and vLLM falls back to float16 there, so rollouts "
+    "and training use different numerics. bf16 is on by default since TRL 0.19.",
+    bad=Example({}, {"hardware": {"device": "cuda", "gpu": "T4", "native_bf16": False}}),
+    good=Example({"bf16": False, "fp16": True}, {"hardware": {"device": "cuda", "gpu": "T4", "native_bf16": False}}),
+    sources=("huggingface/trl#2698",),
+    fix_safety="Changes the numerics of training.",
+)
+def bf16_without_native_support(config: ConfigView, facts: Facts) -> Outcome:
+    native, gpu = facts.setup.get("hardware.native_bf16"), facts.text("hardware.gpu") or ""
+    lacks = native is False or (native is None and bool(_PRE_AMPERE.search(gpu)))
+    stated = config.effective("bf16")
+    on = stated is True or (stated is None and facts.trl_is(">=0.19") and config.effective("fp16") is not True)
+    if not lacks or not on:
+        return PASS
+    return fail(
+        "bf16",
+        "hardware.gpu",
+        "hardware.native_bf16",
+        value=True,
+        message=f"bf16 is on{'' if config.has('bf16') else ' by default'} and {gpu or 'this GPU'} has no native "
+        "bfloat16. Set bf16=False and fp16=True.",
+        set={"bf16": False, "fp16": True},
+    )
+
+
+@rule(
+    "init-kwargs-for-loaded-model",
+    severity="warning",
+    what="model_init_kwargs with a model that is loaded already.",
+    why="They are ignored: dtype, attention implementation and revision are those of the loading code.",
+    bad=Example({"model_init_kwargs": {"dtype": "bfloat16"}}, {"model": {"instance": "PreTrainedModel"}}),
+    good=Example({}, {"model": {"instance": "PreTrainedModel"}}),
+    sources=("huggingface/trl:trl/trainer/grpo_trainer.py",),
+    fix_safety="They have no effect. Before TRL 0.27 they raise instead.",
+)
+def init_kwargs_for_loaded_model(config: ConfigView, facts: Facts) -> Outcome:
+    given = config.effective("model_init_kwargs")
+    if not given or facts.instance is None:
+        return PASS
+    return fail(
+        "model_init_kwargs",
+        "model.instance",
+        value=given if isinstance(given, dict) else str(given),
+        message=f"model_init_kwargs is ignored, since the model is an object ({facts.instance}). Pass the model by "
+        "name, or set these where it is loaded.",
+        unset=["model_init_kwargs"],
+        safe=True,
+    )
+
+
+@rule(
+    "full-tuning-rate-high",
+    severity="warning",
+    what="A full fine-tune at a learning rate of supervised training.",
+    why="GRPO's default for full fine-tuning is 1e-6; at ten times that rewards were reported not to rise and "
+    "benchmark scores to fall within 150 steps.",
+    bad=Example({"learning_rate": 2e-5}, {"model": {"peft": False}}),
+    good=Example({"learning_rate": 1e-6}, {"model": {"peft": False}}),
+    sources=("huggingface/open-r1#436", "huggingface/open-r1#358"),
+    fix_safety="Changes the training.",
+)
+def full_tuning_rate_high(config: ConfigView, facts: Facts) -> Outcome:
+    rate = config.number("learning_rate")
+    if rate is None or rate < FULL_RATE_LIMIT or rate >= ANY_RATE_LIMIT:
+        return PASS
+    if facts.peft is not False:
+        return PASS if facts.peft else not_applicable("model.peft is not stated")
+    return fail(
+        "learning_rate",
+        value=rate,
+        message=f"learning_rate={rate:g} for a full fine-tune is {rate / 1e-6:.0f} times TRL's 1e-6. Set 1e-6 (5e-7 "
+        "to 2e-6).",
+        set={"learning_rate": 1e-6},
+    )
+
+
+@rule(
+    "learning-rate-extreme",
+    severity="warning",
+    what="A learning rate that no policy survives.",
+    why="At 1e-3 and more one AdamW step moves every weight by a good part of its size; the policy collapses in a "
+    "few steps, with adapters too.",
+    bad=Example({"learning_rate": 0.01}),
+    good=Example({"learning_rate": 1e-5}),
+    sources=("huggingface/trl:docs/source/lora_without_regret.md",),
+    fix_safety="Changes the training.",
+)
+def learning_rate_extreme(config: ConfigView, facts: Facts) -> Outcome:
+    rate = config.number("learning_rate")
+    if rate is None or rate < ANY_RATE_LIMIT:
+        return PASS
+    return fail(
+        "learning_rate",
+        value=rate,
+        message=f"learning_rate={rate:g} is far above anything used for GRPO: 1e-6 for full fine-tuning, 1e-5 for "
+        "LoRA.",
+        set={"learning_rate": 1e-5 if facts.peft else 1e-6},
+    )
+
+
+@rule(
+    "optimizer-needs-bitsandbytes",
+    severity="error",
+    what="An 8-bit or paged optimizer without bitsandbytes.",
+    why="It fails only when train() builds the optimizer, after model, vLLM and dataset have been loaded.",
+    bad=Example({"optim": "adamw_8bit"}, {"versions": {"bitsandbytes": None}}),
+    good=Example({"optim": "adamw_8bit"}, {"versions": {"bitsandbytes": "0.48.0"}}),
+    sources=("huggingface/transformers:src/transformers/trainer.py",),
+    fix_safety="Optimizer states take four times the memory.",
+)
+def optimizer_needs_bitsandbytes(config: ConfigView, versions: Versions) -> Outcome:
+    name = config.text("optim")
+    if name is None or not _BNB_OPTIMIZERS.search(name):
+        return PASS
+    if "bitsandbytes" not in versions.stated:
+        return not_applicable("versions.bitsandbytes is not stated")
+    if versions.stated["bitsandbytes"]:
+        return PASS
+    return fail(
+        "optim",
+        "versions.bitsandbytes",
+        value=name,
+        message=f"optim={name!r} needs bitsandbytes, which is not installed. Install it, or set "
+        "optim='adamw_torch_fused'.",
+        set={"optim": "adamw_torch_fused"},
+    )
+
+
+RULES = (
+    fp16_and_bf16,
+    full_eval_fp16_and_bf16,
+    float32_weights_do_not_fit,
+    weights_loaded_in_float32,
+    bfloat16_weights_lose_updates,
+    float16_weights_under_fp16,
+    bf16_without_native_support,
+    init_kwargs_for_loaded_model,
+    full_tuning_rate_high,
+    learning_rate_extreme,
+    optimizer_needs_bitsandbytes,
+)
