@@ -104,18 +104,44 @@ class LayerCoefficients(NamedTuple):
         return self.hidden * hidden + self.intermediate * intermediate + self.queries * queries + self.keys * keys
 
 
-# Measured with saved-tensor hooks on CPU (sdpa, transformers 5.24, torch 2.13); tests/memory re-measures them.
-# bf16: two RMSNorms save x in float32, its normed bf16 copy and the product (2 x 8 H); gate, up, their activation and
-# product (8 I); rotated q and the attention output (4 Hq), k and v (4 Hkv).
-LAYER_BF16 = LayerCoefficients(16.0, 8.0, 4.3, 3.8)
-LAYER_FP32_AUTOCAST = LayerCoefficients(26.0, 8.0, 4.3, 3.8)
-LAYER_BF16_LORA = LayerCoefficients(18.4, 8.1, 6.7, 3.9)
-QK_NORM_EXTRA = LayerCoefficients(0.0, 0.0, 6.4, 6.0)
-# Eager attention keeps scores, probabilities and their float32 softmax: B x heads x length^2 x 8 bytes a live layer.
-EAGER_BYTES = 8
-# Backward of a recomputed layer holds what it saved plus the gradients in flight.
-RECOMPUTE_FACTOR = 1.3
+# Saved by one decoder layer, measured on CPU with saved-tensor hooks (transformers 5.24, torch 2.13, sdpa, a batch with
+# padding); every shape fits to the byte, and tests/memory measures them again. Where they come from, in bf16: two
+# RMSNorms keep x in float32, its normed copy and the product (2 x 8 H); gate, up, their activation and product (8 I);
+# rotated q, the attention output, and k and v repeated to the query width, since sdpa groups no heads under a padding
+# mask (8 Hq). 0.06 Hq is the log-sum-exp of heads of 64.
+LAYER_FULL_16BIT = LayerCoefficients(16.0, 8.0, 8.06, 0.0)
+LAYER_FULL_FP32_AUTOCAST = LayerCoefficients(26.0, 8.0, 8.06, 0.0)
+LAYER_FULL_FP32 = LayerCoefficients(24.0, 16.0, 16.06, 0.0)
+LAYER_LORA_AUTOCAST = LayerCoefficients(18.0, 8.0, 10.06, 0.0)
+LAYER_LORA_16BIT = LayerCoefficients(28.0, 10.0, 12.06, 0.0)
+LAYER_LORA_FP32 = LayerCoefficients(16.0, 16.0, 16.06, 0.0)
+# Flash kernels take unpadded batches and grouped heads: k and v stay at their own width (measured without a mask).
+FLASH_CHANGE = LayerCoefficients(0.0, 0.0, -4.0, 4.0)
+# RMSNorm over each head of q and k (Qwen3), full fine-tune and LoRA.
+QK_NORM_FULL = LayerCoefficients(0.0, 0.0, 6.06, 6.06)
+QK_NORM_LORA = LayerCoefficients(0.0, 0.0, 4.06, 4.06)
+# Liger's layer kernels (use_liger_kernel): RMSNorm keeps its input and output alone, SwiGLU no separate activation
+# (liger_kernel/ops/rms_norm.py and swiglu.py, what save_for_backward is given).
+LIGER_CHANGE = LayerCoefficients(-8.0, -2.0, 0.0, 0.0)
+# sdpa turns the padding mask into 2-byte additive scores for every layer (measured: 2 B x length a token).
+MASK_BYTES = 2
+# Eager attention keeps the float32 softmax of the scores and its 16-bit copy (measured: 6 bytes a score and head).
+EAGER_BYTES = 6
 
-# Full-logits head, bytes per logit of the completion at the peak of backward.
-HEAD_BYTES_TO_1_9 = 16.0
-HEAD_BYTES_1_10_TO_1_14 = 12.0
+# Beyond what it saves, backward through a recomputed layer holds gradients in flight. Measured on CPU as the peak of
+# allocations over a checkpointed model, less what is saved: exact in the widths, at the backward of the MLP.
+RECOMPUTE_FULL_16BIT = LayerCoefficients(-4.4, 4.0, 2.0, 0.0)
+RECOMPUTE_FULL_FP32 = LayerCoefficients(-8.4, 4.0, 1.0, 0.0)
+RECOMPUTE_LORA = LayerCoefficients(6.0, 6.0, 2.0, 0.0)
+# Liger writes the gradients of gate and up over their values (swiglu.py, backward).
+RECOMPUTE_LIGER_CHANGE = LayerCoefficients(0.0, -4.0, 0.0, 0.0)
+
+# Full-logits head: bytes per logit at the peak, by the width of the logits that reach the loss (accelerate converts a
+# mixed-precision model's output to float32). Measured on CPU over TRL's own sequence of operations, 1, 4 and 16 rows;
+# tests/memory measures it again. TRL 1.0 to 1.9 divided by the temperature in place, on a view, which makes backward
+# clone the gradient; 0.16 to 0.29 and 1.10 to 1.14 divided into a copy.
+HEAD_IN_PLACE = {4: 16.0, 2: 8.0}
+HEAD_COPY = {4: 12.0, 2: 6.4}
+# One row a micro-batch: the row's own temporaries are as large as all logits.
+HEAD_ONE_ROW = {4: 16.0, 2: 8.0}
+HEAD_NO_GRAD = {4: 8.0, 2: 4.0}

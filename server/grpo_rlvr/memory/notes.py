@@ -87,7 +87,7 @@ def _rest(plan: Plan, computed: Computed) -> list[str]:
         notes.append(
             "Plain data parallelism copies everything to each GPU: more GPUs never help a model that does not fit one."
         )
-    if t.head_path(plan) in ("full16", "full12") and "head" in computed.phases["training"]:
+    if t.head_path(plan) in ("in_place", "copy") and "head" in computed.phases["training"]:
         notes.append(
             f"TRL {plan.trl_version} holds the completions' full logits; since 1.15 they are computed in tiles, "
             "whatever the loss."

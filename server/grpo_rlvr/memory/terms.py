@@ -152,28 +152,42 @@ def compute_width(plan: Plan) -> int:
 
 
 def layer_bytes(plan: Plan) -> float:
-    """Bytes one token saves in one live layer, attention scores of the eager kernel apart."""
+    """Bytes one token saves in one live layer, the terms that grow with length squared apart."""
+    size = _per_token(plan, _layer_coefficients(plan))
+    if plan.facts.qk_norm:
+        size += _per_token(plan, c.QK_NORM_FULL if plan.full else c.QK_NORM_LORA)
+    if "flash" in plan.attention:
+        size += _per_token(plan, c.FLASH_CHANGE)
+    return size + (_per_token(plan, c.LIGER_CHANGE) if plan.liger else 0)
+
+
+def _per_token(plan: Plan, coefficients: c.LayerCoefficients) -> float:
     f = plan.facts
-    mixed = WIDTH[plan.dtype] == 4 and plan.autocast != "" and weight_width(plan) == 4
-    if mixed:
-        coefficients = c.LAYER_FP32_AUTOCAST
-    elif plan.full:
-        coefficients = c.LAYER_BF16
-    else:
-        coefficients = c.LAYER_BF16_LORA
-    size = coefficients.bytes_per_token(f.hidden, f.layer_intermediate, f.q_width, f.kv_width)
-    if f.qk_norm:
-        size += c.QK_NORM_EXTRA.bytes_per_token(f.hidden, f.layer_intermediate, f.q_width, f.kv_width)
-    if not plan.autocast and WIDTH[plan.dtype] == 4:
-        size *= 2  # everything in float32
-    return size
+    return coefficients.bytes_per_token(f.hidden, f.layer_intermediate, f.q_width, f.kv_width)
+
+
+def _layer_coefficients(plan: Plan) -> c.LayerCoefficients:
+    wide = stream_width(plan) == 4
+    if plan.full:
+        if not wide:
+            return c.LAYER_FULL_16BIT
+        return c.LAYER_FULL_FP32_AUTOCAST if plan.autocast else c.LAYER_FULL_FP32
+    if plan.autocast:
+        return c.LAYER_LORA_AUTOCAST
+    return c.LAYER_LORA_FP32 if wide else c.LAYER_LORA_16BIT
+
+
+def attention_square(plan: Plan) -> float:
+    """What one layer's attention saves with length squared: the mask's scores, or all scores of the eager kernel."""
+    square = plan.batch * float(plan.prompt + plan.completion) ** 2
+    if "flash" in plan.attention:
+        return 0.0
+    return square * (plan.facts.heads * c.EAGER_BYTES if plan.attention == "eager" else c.MASK_BYTES)
 
 
 def live_layer(plan: Plan) -> float:
     """What one layer saves for the micro-batch."""
-    length = plan.prompt + plan.completion
-    eager = plan.batch * plan.facts.heads * length**2 * c.EAGER_BYTES if plan.attention == "eager" else 0
-    return layer_bytes(plan) * plan.tokens + eager
+    return layer_bytes(plan) * plan.tokens + attention_square(plan)
 
 
 def stream_width(plan: Plan) -> int:
@@ -190,38 +204,55 @@ def saved_activations(plan: Plan) -> float:
 
 def recomputed_layer(plan: Plan) -> float:
     """The one layer that backward recomputes, with the gradients in flight; 0 without checkpointing."""
-    return c.RECOMPUTE_FACTOR * live_layer(plan) if plan.checkpointing else 0.0
+    if not plan.checkpointing:
+        return 0.0
+    if plan.full:
+        extra = c.RECOMPUTE_FULL_FP32 if stream_width(plan) == 4 else c.RECOMPUTE_FULL_16BIT
+    else:
+        extra = c.RECOMPUTE_LORA
+    flight = _per_token(plan, extra) + (_per_token(plan, c.RECOMPUTE_LIGER_CHANGE) if plan.liger else 0)
+    return live_layer(plan) + flight * plan.tokens
 
 
 def head_path(plan: Plan) -> str:
-    """How this TRL version scores the completions: full16, full12, liger or tiled."""
+    """How this TRL version scores the completions: in_place or copy (full logits), liger, or tiled."""
     if plan.version >= (1, 15):
         return "tiled"
     if plan.liger:
         return "tiled" if plan.version >= (1, 14) else "liger"
-    return "full12" if plan.version >= (1, 10) else "full16"
+    return "in_place" if (1, 0) <= plan.version < (1, 10) else "copy"
+
+
+def logit_width(plan: Plan) -> int:
+    """Bytes of a logit that reaches the loss: float32 under mixed precision, else the weights' width."""
+    return 4 if plan.autocast or plan.head_fp32 else WIDTH[plan.dtype]
+
+
+def head_bytes(plan: Plan) -> float:
+    """Bytes per logit at the peak of the full-logits head."""
+    if head_path(plan) == "in_place":
+        return c.HEAD_IN_PLACE[logit_width(plan)]
+    return (c.HEAD_ONE_ROW if plan.batch == 1 else c.HEAD_COPY)[logit_width(plan)]
 
 
 def head(plan: Plan) -> float:
     """Logits and their gradients while the completion is scored."""
     f, scored = plan.facts, plan.scored
     path = head_path(plan)
-    if path == "full16":
-        return c.HEAD_BYTES_TO_1_9 * scored * f.vocab
-    if path == "full12":
-        return c.HEAD_BYTES_1_10_TO_1_14 * scored * f.vocab
+    if path in ("in_place", "copy"):
+        return head_bytes(plan) * scored * f.vocab
     width = 4 if plan.head_fp32 else weight_width(plan)
     grad_head = f.vocab * f.hidden * (4 + width) if plan.full else 0
     if path == "liger":
-        return c.HEAD_BYTES_TO_1_9 * plan.completion * f.vocab + grad_head
+        return c.HEAD_ONE_ROW[4] * plan.completion * f.vocab + grad_head
     tile = min(scored, c.TILE_TOKENS) * c.TILE_COLUMNS * 2
     return tile + scored * f.hidden * (width + 6) + f.hidden * c.TILE_COLUMNS * 2 + grad_head
 
 
 def head_without_grad(plan: Plan) -> float:
     """Logits of the pass without gradients: one slice at a time, no gradients of them."""
-    if head_path(plan) in ("full16", "full12"):
-        return plan.scored * plan.facts.vocab * 8
+    if head_path(plan) in ("in_place", "copy"):
+        return plan.scored * plan.facts.vocab * c.HEAD_NO_GRAD[logit_width(plan)]
     return min(plan.scored, c.TILE_TOKENS) * c.TILE_COLUMNS * 2 + plan.scored * plan.facts.hidden * 4
 
 

@@ -62,8 +62,8 @@ def _saved(plan: Plan, _: Computed) -> str:
 
 def _head(plan: Plan, _: Computed) -> str:
     path = t.head_path(plan)
-    if path in ("full16", "full12"):
-        each = c.HEAD_BYTES_TO_1_9 if path == "full16" else c.HEAD_BYTES_1_10_TO_1_14
+    if path in ("in_place", "copy"):
+        each = t.head_bytes(plan)
         return f"full logits: {plan.scored:,} tokens x {plan.facts.vocab:,} x {each:g} B (TRL {plan.trl_version})"
     if path == "liger":
         return f"Liger: one sequence at a time, {plan.completion:,} tokens x {plan.facts.vocab:,} x 16 B"
@@ -93,7 +93,7 @@ _HOW: dict[str, Callable[[Plan, Computed], str]] = {
     "step_temporary": lambda p, _: f"one parameter-sized temporary of {p.optim}'s step",
     "saved_activations": _saved,
     "recomputed_layer": lambda p, _: (
-        f"{c.RECOMPUTE_FACTOR:g} x one layer, {t.layer_bytes(p) / 1e3:.1f} kB x {p.tokens:,} tokens, in backward"
+        f"one layer, {t.layer_bytes(p) / 1e3:.1f} kB x {p.tokens:,} tokens, with its gradients in flight"
     ),
     "head": _head,
     "autocast_copies": lambda p, _: "bf16 copies of the float32 linear weights while autocast is open",
