@@ -1,0 +1,353 @@
+"""Values as tagged JSON: exact plain builtins in, exact plain builtins out. No pickle, no classes, no code.
+
+`encode` runs beside untrusted programs, so nothing relies on it. `decode` is the trusted half: it builds only the types
+named here, within limits on size, depth, digits and hashed elements, and answers everything else with `Malformed`.
+Both halves take a hook for what only one side can know (objects, functions); without it such values are refused.
+"""
+
+import base64
+import collections
+import datetime
+import decimal
+import fractions
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+MAX_DEPTH = 100  # well below the recursion limit of both sides
+MAX_BYTES = 4 << 20  # of one frame; a trainer must not hold what a program floods it with
+MAX_ITEMS = 500_000  # of one value
+MAX_HASHED = 200_000  # members of one set or dict
+MAX_COSTLY = 2_000  # of them such whose hashes can be made to collide; comparing them all costs quadratic time
+MAX_BITS = 4 * MAX_BYTES  # of an integer
+MAX_PLAIN_DIGITS = 17  # integers beyond 2**53 cross as hexadecimal text, in linear time
+MAX_EXPONENT = 100_000  # of a Decimal
+
+Node = Any
+_SAFE_INT = 2**53
+_HASH_MODULUS = 2**61 - 1
+
+
+class Unsupported(Exception):
+    """The value is no plain data."""
+
+
+class Malformed(Exception):
+    """The bytes are no value that `encode` could have made."""
+
+
+# -- out -----------------------------------------------------------------------------------------------------------
+
+Export = Callable[[Any, int], Node]
+
+
+def refuse_object(value: Any, _depth: int) -> Node:
+    """Refuse what is not plain data."""
+    raise Unsupported(f"a value of type {type(value).__name__}")
+
+
+def encode(value: Any, export: Export = refuse_object, depth: int = 0) -> Node:
+    """Return the JSON form of a value.
+
+    Args:
+        value: Any value; exact builtins cross as they are, all else goes to `export`.
+        export: Gives the JSON form of anything else, or raises Unsupported.
+        depth: The nesting so far.
+
+    Raises:
+        Unsupported: Too deep, too large, or refused by `export`.
+    """
+    if depth > MAX_DEPTH:
+        raise Unsupported(f"nesting deeper than {MAX_DEPTH}")
+    kind = type(value)
+    if value is None or kind is bool:
+        return value
+    if kind is str or kind is bytes:
+        if len(value) > MAX_BYTES:
+            raise Unsupported(f"text longer than {MAX_BYTES} bytes")
+        return value if kind is str else {"b": base64.b64encode(value).decode()}
+    if kind is int:
+        return value if -_SAFE_INT < value < _SAFE_INT else {"i": hex(value)}
+    if kind is float:
+        return {"f": value.hex()}
+    encoder = _ENCODERS.get(kind)
+    if encoder is None:
+        return export(value, depth)
+    return encoder(value, export, depth + 1)
+
+
+def _nodes(values: Iterable[Any], export: Export, depth: int) -> list[Node]:
+    return [encode(value, export, depth) for value in values]
+
+
+def _pairs(values: dict[Any, Any], export: Export, depth: int) -> list[Node]:
+    return [[encode(key, export, depth), encode(value, export, depth)] for key, value in values.items()]
+
+
+def _encode_deque(value: "collections.deque[Any]", export: Export, depth: int) -> Node:
+    return {"q": [_nodes(value, export, depth), value.maxlen]}
+
+
+def _encode_decimal(value: decimal.Decimal, _export: Export, _depth: int) -> Node:
+    sign, digits, exponent = value.as_tuple()
+    return {"D": [sign, "".join(map(str, digits)), exponent]}
+
+
+def _encode_datetime(value: datetime.datetime, _export: Export, _depth: int) -> Node:
+    if value.tzinfo is not None:
+        raise Unsupported("a datetime with a time zone")
+    return {"T": ["datetime", list(value.timetuple()[:6]) + [value.microsecond]]}
+
+
+_ENCODERS: dict[type, Callable[[Any, Export, int], Node]] = {
+    list: _nodes,
+    tuple: lambda value, export, depth: {"t": _nodes(value, export, depth)},
+    dict: lambda value, export, depth: {"d": _pairs(value, export, depth)},
+    set: lambda value, export, depth: {"s": _nodes(value, export, depth)},
+    frozenset: lambda value, export, depth: {"z": _nodes(value, export, depth)},
+    bytearray: lambda value, _export, _depth: {"B": base64.b64encode(value).decode()},
+    complex: lambda value, _export, _depth: {"c": [value.real.hex(), value.imag.hex()]},
+    range: lambda value, _export, _depth: {"r": [hex(value.start), hex(value.stop), hex(value.step)]},
+    collections.OrderedDict: lambda value, export, depth: {"o": _pairs(value, export, depth)},
+    collections.Counter: lambda value, export, depth: {"C": _pairs(value, export, depth)},
+    collections.deque: _encode_deque,
+    decimal.Decimal: _encode_decimal,
+    fractions.Fraction: lambda value, _export, _depth: {"F": [hex(value.numerator), hex(value.denominator)]},
+    datetime.datetime: _encode_datetime,
+    datetime.date: lambda value, _export, _depth: {"T": ["date", [value.year, value.month, value.day]]},
+    datetime.timedelta: lambda value, _export, _depth: {
+        "T": ["timedelta", [value.days, value.seconds, value.microseconds]]
+    },
+}
+
+
+def base_value(value: Any) -> Any:
+    """Return the builtin part of an instance of a subclass of a plain builtin, or the value itself.
+
+    A subclass can say anything about itself (`__eq__`, `__sub__`, `__iter__`); only its builtin content counts.
+    """
+    for kind, take in _BASES:
+        if isinstance(value, kind):
+            return take(value)
+    return value
+
+
+_BASES: tuple[tuple[type, Callable[[Any], Any]], ...] = (
+    (int, lambda value: int.__add__(value, 0)),
+    (float, lambda value: float.__add__(value, 0.0)),
+    (complex, lambda value: complex.__add__(value, 0j)),
+    (str, lambda value: str.__str__(value) + ""),
+    (bytes, lambda value: bytes.__add__(value, b"")),
+    (bytearray, lambda value: bytearray.__add__(value, b"")),
+    (list, lambda value: list(list.__iter__(value))),
+    (tuple, lambda value: tuple(tuple.__iter__(value))),
+    (dict, lambda value: dict(dict.items(value))),
+    (set, lambda value: set(set.__iter__(value))),
+    (frozenset, lambda value: frozenset(frozenset.__iter__(value))),
+)
+
+
+def dumps(node: Node) -> bytes:
+    """Return the bytes of a JSON form."""
+    return json.dumps(node, separators=(",", ":")).encode()
+
+
+# -- in ------------------------------------------------------------------------------------------------------------
+
+Import = Callable[[str, Any], Any]
+
+
+def refuse_tag(tag: str, _content: Any) -> Any:
+    """Refuse every tag that is not plain data."""
+    raise Malformed(f"tag {tag!r:.20}")
+
+
+class _Budget:
+    """Counts what one value holds."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = MAX_ITEMS
+
+    def spend(self, items: Any) -> None:
+        if type(items) is not list:
+            raise Malformed("a list was expected")
+        self.left -= len(items)
+        if self.left < 0:
+            raise Malformed(f"more than {MAX_ITEMS} items")
+
+
+def decode(node: Node, restore: Import = refuse_tag) -> Any:
+    """Return the value of a JSON form.
+
+    Args:
+        node: What `loads` returned.
+        restore: Called with the tag and content of anything that is not plain data.
+
+    Raises:
+        Malformed: For everything that `encode` would not produce within the limits, and for nothing else.
+    """
+    try:
+        return _decode(node, restore, 0, _Budget())
+    except Malformed:
+        raise
+    except (ValueError, TypeError, KeyError, ArithmeticError, RecursionError, AttributeError) as error:
+        raise Malformed(type(error).__name__) from None
+
+
+def _decode(node: Node, restore: Import, depth: int, budget: _Budget) -> Any:
+    if depth > MAX_DEPTH + 1:
+        raise Malformed("too deep")
+    kind = type(node)
+    if node is None or kind is bool or kind is str or kind is int:
+        return node
+    if kind is list:
+        budget.spend(node)
+        return [_decode(item, restore, depth + 1, budget) for item in node]
+    if kind is not dict or len(node) != 1:
+        raise Malformed("no value")
+    ((tag, content),) = node.items()
+    scalar = _SCALARS.get(tag)
+    if scalar is not None:
+        return scalar(content)
+    if tag in _CONTAINERS:
+        budget.spend(content)
+        return _CONTAINERS[tag]([_decode(item, restore, depth + 1, budget) for item in content])
+    if tag in _MAPPINGS:
+        budget.spend(content)
+        pairs = [(_decode(key, restore, depth + 1, budget), _decode(value, restore, depth + 1, budget))
+                 for key, value in content]  # fmt: skip
+        _check_hashed([key for key, _ in pairs])
+        return _MAPPINGS[tag](pairs)
+    if tag == "q":
+        items, limit = content
+        budget.spend(items)
+        if limit is not None and (type(limit) is not int or limit < 0):
+            raise Malformed("a deque's length")
+        return collections.deque([_decode(item, restore, depth + 1, budget) for item in items], limit)
+    return restore(tag, content)
+
+
+def _check_hashed(members: list[Any]) -> None:
+    if len(members) > MAX_HASHED:
+        raise Malformed(f"more than {MAX_HASHED} hashed members")
+    if sum(not _spreads(member) for member in members) > MAX_COSTLY:
+        raise Malformed(f"more than {MAX_COSTLY} members whose hashes could collide")
+
+
+def _spreads(member: Any) -> bool:
+    """Return whether hashes of such members cannot be made to collide at will: text, and integers that hash to themselves.
+
+    In a tuple, only integers of 32 bits: with wider ones a wanted hash can be solved for.
+    """
+    kind = type(member)
+    if kind is tuple:
+        return all(type(part) is str or (type(part) is int and -(2**31) < part < 2**31) for part in member)
+    return kind is str or (kind is int and -_HASH_MODULUS < member < _HASH_MODULUS)
+
+
+def _hashed(make: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
+    def build(members: list[Any]) -> Any:
+        _check_hashed(members)
+        return make(members)
+
+    return build
+
+
+def _text(content: Any) -> str:
+    if type(content) is not str:
+        raise Malformed("text was expected")
+    return content
+
+
+def _int(content: Any) -> int:
+    if len(_text(content)) > MAX_BITS // 4:
+        raise Malformed("an integer too long")
+    return int(content, 16)
+
+
+def _small(content: Any) -> int:
+    if type(content) is not int:
+        raise Malformed("a whole number was expected")
+    return content
+
+
+def _float(content: Any) -> float:
+    return float.fromhex(_text(content))
+
+
+def _range(content: Any) -> range:
+    start, stop, step = content
+    return range(_int(start), _int(stop), _int(step))
+
+
+def _decimal(content: Any) -> decimal.Decimal:
+    sign, digits, exponent = content
+    if exponent == "F":
+        return decimal.Decimal("-Infinity" if sign else "Infinity")
+    if exponent == "n":
+        return decimal.Decimal("NaN")
+    if type(exponent) is not int or abs(exponent) > MAX_EXPONENT or not 0 < len(_text(digits)) <= MAX_EXPONENT:
+        raise Malformed("a Decimal out of range")  # a signalling NaN ("N") ends here too: comparing it raises
+    return decimal.Decimal((1 if sign else 0, tuple(map(int, digits)), exponent))
+
+
+def _fraction(content: Any) -> fractions.Fraction:
+    numerator, denominator = content
+    if max(len(_text(numerator)), len(_text(denominator))) > 25_000:
+        raise Malformed("a Fraction too long")  # reducing it costs quadratic time
+    return fractions.Fraction(_int(numerator), _int(denominator))
+
+
+def _time(content: Any) -> Any:
+    kind, parts = content
+    makers: dict[str, Callable[..., Any]] = {
+        "datetime": datetime.datetime, "date": datetime.date, "timedelta": datetime.timedelta
+    }  # fmt: skip
+    return makers[_text(kind)](*map(_small, parts))
+
+
+_SCALARS: dict[str, Callable[[Any], Any]] = {
+    "i": _int,
+    "f": _float,
+    "b": lambda content: base64.b64decode(_text(content), validate=True),
+    "B": lambda content: bytearray(base64.b64decode(_text(content), validate=True)),
+    "c": lambda content: complex(_float(content[0]), _float(content[1])),
+    "r": _range,
+    "D": _decimal,
+    "F": _fraction,
+    "T": _time,
+}
+_CONTAINERS: dict[str, Callable[[list[Any]], Any]] = {"t": tuple, "s": _hashed(set), "z": _hashed(frozenset)}
+_MAPPINGS: dict[str, Callable[[list[Any]], Any]] = {
+    "d": dict,
+    "o": collections.OrderedDict,
+    "C": lambda pairs: collections.Counter(dict(pairs)),
+}
+
+
+def loads(data: bytes) -> Node:
+    """Return the JSON form in the bytes.
+
+    Raises:
+        Malformed: No JSON, too long, too deep, a float or NaN (they cross as text), or an integer of many digits.
+    """
+    if len(data) > MAX_BYTES:
+        raise Malformed("too long")
+    try:
+        return json.loads(data, parse_constant=_no_number, parse_float=_no_number, parse_int=_plain_int)
+    except Malformed:
+        raise
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise Malformed(f"no JSON: {type(error).__name__}") from None
+
+
+def _no_number(_text_form: str) -> Any:
+    raise Malformed("a bare float")
+
+
+def _plain_int(text: str) -> int:
+    if len(text) > MAX_PLAIN_DIGITS:
+        raise Malformed("an integer of many digits")
+    return int(text)

@@ -1,0 +1,289 @@
+"""Forms the verdict, in the trainer's process, from bytes that an untrusted process wrote."""
+
+import struct
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from rlvr_rewards.sandbox import _codec
+from rlvr_rewards.sandbox._plan import Case, Plan
+from rlvr_rewards.sandbox._pool import Grading, Job, Limits, Result
+from rlvr_rewards.sandbox._values import Check
+
+How = Literal["passed", "failed", "timeout", "limit", "died"]
+MAX_FAILURES_SHOWN = 5
+SPARE_OUTPUT_KB = 64
+
+
+@dataclass
+class Outcome:
+    """What the tests said.
+
+    Attributes:
+        passed: How many tests passed.
+        total: How many there are.
+        how: Passed, or what kept it from passing.
+        failures: The first failures, as text.
+        mode: The mode that decided.
+        seconds: Wall time in the sandbox.
+    """
+
+    passed: int
+    total: int
+    how: How
+    failures: list[str] = field(default_factory=list)
+    mode: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """What changes how a program is run or compared; see `UnitTest`."""
+
+    limits: Limits
+    partial: bool = False
+    in_place: bool = False
+    as_main: bool = False
+    exit_zero: bool = True
+    trailing_whitespace: str = "ignore"
+    atol: float = 0.0
+
+
+def grade(code: str, plan: Plan, options: Options) -> Grading[Outcome]:
+    """Grade one program; to be driven by a pool."""
+    if plan.style == "io":
+        return (yield from _grade_script(code, plan, options))
+    spent = 0.0
+    if plan.checks is not None:
+        job = Job("values", ({"code": code, "name": _name(options), "calls": [
+            call.as_list() for check in plan.checks for call in check.calls]},), options.limits)  # fmt: skip
+        result = yield job
+        spent = result.facts.get("wall_s", 0.0)
+        outcome = _judge_values(result, plan.checks)
+        if outcome is not None:
+            return outcome
+    left = _shortened(options.limits, spent)
+    payload = {"code": code, "tests": plan.source, "style": plan.style, "files": dict(plan.files),
+               "in_place": options.in_place, "partial": options.partial}  # fmt: skip
+    result = yield Job("split", ({"code": code, "main": options.as_main}, payload), left)
+    outcome = _judge_reports(result, plan)
+    outcome.seconds += spent
+    return outcome
+
+
+def _name(options: Options) -> str:
+    return "__main__" if options.as_main else "candidate"
+
+
+def _shortened(limits: Limits, spent: float) -> Limits:
+    return Limits(max(0.05, limits.wall_s - spent), limits.cpu_s, limits.memory_mb, limits.output_kb)
+
+
+def _how(result: Result, finished: bool) -> How:
+    """Return what an unfinished or failed run is put down to."""
+    if result.status == "timeout":
+        return "timeout"
+    if result.status == "output":
+        return "limit"
+    if result.status == "lost" or (not finished and result.exit < 0):
+        return "died"
+    return "failed"
+
+
+def frames(data: bytes) -> Iterator[bytes]:
+    """Yield the whole length-prefixed frames; what follows a broken one is not looked at."""
+    place = 0
+    while place + 4 <= len(data):
+        (size,) = struct.unpack_from("<I", data, place)
+        place += 4
+        if size > _codec.MAX_BYTES or place + size > len(data):
+            return
+        yield data[place : place + size]
+        place += size
+
+
+# -- values ------------------------------------------------------------------------------------------------------------
+
+
+class _Unclear(Exception):
+    """A value that only a tester's process can judge."""
+
+
+def _judge_values(result: Result, checks: tuple[Check, ...]) -> Outcome | None:
+    """Judge the values that came back, or return None when a tester is needed."""
+    answers = list(frames(result.data))
+    failures, passed, place = [], 0, 1  # the first frame reports the load
+    loaded = bool(answers) and _read(answers[0]).get("v", ...) is None
+    for number, check in enumerate(checks):
+        mine = answers[place : place + len(check.calls)] if loaded else []
+        place += len(check.calls)
+        try:
+            why = _why_not(mine, check)
+        except _Unclear:
+            return None
+        if why is None:
+            passed += 1
+        elif len(failures) < MAX_FAILURES_SHOWN:
+            failures.append(f"assert {number}: {why if loaded else _load_failure(answers)}")
+    finished = len(answers) >= place
+    fine = passed == len(checks) and result.status == "ok" and result.exit == 0
+    return Outcome(passed, len(checks), "passed" if fine else _how(result, finished), failures, "values",
+                   result.facts.get("wall_s", 0.0))  # fmt: skip
+
+
+def _read(frame: bytes) -> dict[str, Any]:
+    try:
+        message = _codec.loads(frame)
+    except _codec.Malformed:
+        return {}
+    return message if type(message) is dict else {}
+
+
+def _why_not(answers: list[bytes], check: Check) -> str | None:
+    """Return why the assert does not hold, None when it does."""
+    values = []
+    for answer in answers:
+        message = _read(answer)
+        if "u" in message:
+            raise _Unclear
+        if "x" in message:
+            return _exception_text(message["x"])
+        if "v" not in message:
+            return "a malformed answer"
+        try:
+            values.append(_codec.decode(message["v"]))
+        except _codec.Malformed as error:
+            return f"a malformed value ({error})"
+    if len(values) < len(check.calls):
+        return "no answer"
+    try:
+        # Comparing values of the program can raise (and recurse, and overflow): all of that is the program's failure.
+        return None if check.holds(values) else "does not hold"
+    except Exception as error:
+        return type(error).__name__
+
+
+def _exception_text(content: Any) -> str:
+    if type(content) is list and all(type(part) is str for part in content):
+        return ": ".join(content)[:300]
+    return "an exception"
+
+
+def _load_failure(answers: list[bytes]) -> str:
+    return _exception_text(_read(answers[0]).get("x")) if answers else "the program did not load"
+
+
+# -- split -------------------------------------------------------------------------------------------------------------
+
+
+def _judge_reports(result: Result, plan: Plan) -> Outcome:
+    """Judge the tester's reports. The tester is ours, yet without its last word nothing has passed."""
+    failures: list[str] = []
+    passed = total = 0
+    done = False
+    for frame in frames(result.data):
+        message = _read(frame)
+        if "unit" in message:
+            name, fine, why = message["unit"]
+            total, passed = total + 1, passed + (fine is True)
+            if fine is not True and len(failures) < MAX_FAILURES_SHOWN:
+                failures.append(f"{name}: {why}")
+        elif "load" in message:
+            failures.append(f"the program did not load: {message['load'][1]}")
+        elif "done" in message:
+            done = message["done"] is True
+            break
+    else:
+        total = max(total + 1, plan.count)  # it ended early: at least one test is missing
+    fine = done and passed == total > 0 and result.status == "ok" and result.exit == 0
+    if not fine and passed == total:
+        total = max(total + 1, plan.count)
+    how = "passed" if fine else _how(result, finished=False)
+    if how == "failed" and (result.facts.get("helper_exit") or 0) < 0 and not done and _ended(result):
+        how = "died"
+    return Outcome(passed, total, how, failures, "split", result.facts.get("wall_s", 0.0))
+
+
+def _ended(result: Result) -> bool:
+    """Return whether the program ended by a signal of its own, rather than by being put away at the end."""
+    return result.facts.get("helper_exit") not in (None, 0, -9)
+
+
+# -- stdio -------------------------------------------------------------------------------------------------------------
+
+
+def _grade_script(code: str, plan: Plan, options: Options) -> Grading[Outcome]:
+    passed, failures, seconds = 0, list[str](), 0.0
+    first: How | None = None
+    started = time.monotonic()
+    for number, case in enumerate(plan.cases):
+        left = options.limits.wall_s - seconds
+        if left <= 0.01 and number:
+            first = first or "timeout"
+            break
+        room = SPARE_OUTPUT_KB + 2 * len(case.stdout.encode()) // 1024
+        limits = Limits(left, options.limits.cpu_s, options.limits.memory_mb, room)
+        result = yield Job("stdio", ({"code": code, "stdin": case.stdin, "name": _name(options)},), limits)
+        seconds += result.facts.get("wall_s", 0.0)
+        why, how = _judge_case(result, case, options)
+        if how == "passed":
+            passed += 1
+            continue
+        first = first or how
+        if len(failures) < MAX_FAILURES_SHOWN:
+            failures.append(f"case {number}: {why}")
+        if not options.partial:
+            break
+    seconds = seconds or time.monotonic() - started
+    return Outcome(passed, len(plan.cases), first or "passed", failures, "stdio", seconds)
+
+
+def _judge_case(result: Result, case: Case, options: Options) -> tuple[str, How]:
+    if result.status != "ok":
+        return result.status, _how(result, finished=False)
+    if options.exit_zero and result.exit != 0:
+        return f"exit status {result.exit}", "died" if result.exit < 0 else "failed"
+    text = result.data.decode("utf-8", "replace")
+    if same_output(text, case.stdout, options):
+        return "", "passed"
+    return "the output differs", "failed"
+
+
+def same_output(actual: str, expected: str, options: Options) -> bool:
+    """Return whether two outputs agree: all lines, and numbers within `atol` where that is set."""
+    first, second = _lines(actual, options), _lines(expected, options)
+    if first == second:
+        return True
+    if not options.atol or len(first) != len(second):
+        return False
+    return all(_close_line(left, right, options.atol) for left, right in zip(first, second, strict=True))
+
+
+def _lines(text: str, options: Options) -> list[str]:
+    text = text.replace("\r\n", "\n")
+    if options.trailing_whitespace != "ignore":
+        return text.split("\n")
+    lines = [line.rstrip() for line in text.split("\n")]
+    while lines and not lines[-1]:
+        lines.pop()
+    return lines
+
+
+def _close_line(left: str, right: str, atol: float) -> bool:
+    mine, wanted = left.split(), right.split()
+    return len(mine) == len(wanted) and all(_close(*pair, atol) for pair in zip(mine, wanted, strict=True))
+
+
+def _close(left: str, right: str, atol: float) -> bool:
+    if left == right:
+        return True
+    try:
+        return abs(float(left) - float(right)) <= atol
+    except (ValueError, OverflowError):
+        return False
+
+
+def facts(outcome: Outcome) -> Mapping[str, Any]:
+    """Return the outcome as plain JSON data for a verdict's detail."""
+    return {"passed": outcome.passed, "total": outcome.total, "mode": outcome.mode, "failures": outcome.failures}

@@ -1,0 +1,206 @@
+"""What a row's tests are, read once: whether they can be graded at all, and in which of the three modes."""
+
+import ast
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from rlvr_rewards.sandbox import _source, _values
+
+Style = Literal["assert", "pytest", "io"]
+STYLES: tuple[Style, ...] = ("assert", "pytest", "io")
+
+MAX_TESTS = 1 << 20  # characters
+# What tests use that the sandbox has not, and why.
+UNAVAILABLE = {
+    "subprocess": "starts processes",
+    "multiprocessing": "starts processes",
+    "getrusage": "measures its own process, which is not the program's",
+    "tmp_path": "writes files",
+    "tmpdir": "writes files",
+    "tmp_path_factory": "writes files",
+    "testdir": "runs pytest itself",
+    "pytester": "runs pytest itself",
+    "caplog": "records the log of its own process, which is not the program's",
+}
+
+
+class BadTests(Exception):
+    """The row cannot be graded; the text says why."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run of a script: what it reads and what it must write."""
+
+    stdin: str
+    stdout: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a row is graded.
+
+    Attributes:
+        style: As declared.
+        source: The tests, for the tester.
+        files: What belongs to the tests, by relative path.
+        checks: The asserts, where every one of them can be split; else None.
+        cases: The runs of a script, for style io.
+        count: How many tests there are, as far as the text tells.
+    """
+
+    style: Style
+    source: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    checks: tuple[_values.Check, ...] | None = None
+    cases: tuple[Case, ...] = ()
+    count: int = 0
+
+
+def plan(style: Style, tests: Any, files: Any = None, entry_point: Any = None, in_place: bool = False) -> Plan:
+    """Read a row.
+
+    Args:
+        style: `assert`, `pytest` or `io`.
+        tests: Source text; for `io` a list of `{"stdin", "stdout"}`, or that list as JSON text.
+        files: Text by relative path, or None.
+        entry_point: The function that a `check(candidate)` in the tests is called with, when they do not call it.
+        in_place: Whether changes of arguments are part of the tests.
+
+    Raises:
+        BadTests: The row cannot be graded.
+    """
+    if style == "io":
+        cases = _cases(tests)
+        return Plan(style, cases=cases, count=len(cases))
+    if not isinstance(tests, str) or not tests.strip():
+        raise BadTests("the tests are missing")
+    if len(tests) > MAX_TESTS:
+        raise BadTests(f"the tests are longer than {MAX_TESTS} characters")
+    texts = _files(files)
+    entry = entry_point if isinstance(entry_point, str) and entry_point.isidentifier() else None
+    return _planned(style, tests, tuple(sorted(texts.items())), entry, in_place)
+
+
+@functools.lru_cache(maxsize=4096)
+def _planned(
+    style: Style, tests: str, files: tuple[tuple[str, str], ...], entry_point: str | None, in_place: bool
+) -> Plan:
+    tree = _parsed(tests, "the tests")
+    if entry_point is not None and (name := _uncalled_check(tree)) is not None:
+        tests = f"{tests}\n{name}({entry_point})\n"
+        tree = _parsed(tests, "the tests")
+    for path, text in files:
+        if path.endswith(".py"):
+            _parsed(text, f"file {path!r}")
+    problem = _ungradable(tree, style)
+    if problem is not None:
+        raise BadTests(problem)
+    checks = None
+    if style == "assert" and not files and not in_place:
+        try:
+            checks = tuple(_values.split(tree))
+        except _values.NotPlain:
+            checks = None
+    return Plan(style, tests, dict(files), checks, count=len(checks) if checks else _count(tree))
+
+
+def _parsed(text: str, what: str) -> ast.Module:
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise BadTests(f"{what} do not parse: {error}") from None
+
+
+def _cases(tests: Any) -> tuple[Case, ...]:
+    if isinstance(tests, str):
+        try:
+            tests = json.loads(tests)
+        except ValueError:
+            raise BadTests("the tests are text that is no JSON list") from None
+    if not isinstance(tests, Sequence) or isinstance(tests, str) or not tests:
+        raise BadTests("the tests must be a list of {'stdin', 'stdout'}, and not empty")
+    cases = []
+    for place, entry in enumerate(tests):
+        if not isinstance(entry, Mapping):
+            raise BadTests(f"test {place} is no {{'stdin', 'stdout'}}")
+        stdin, stdout = entry.get("stdin", ""), entry.get("stdout")
+        if not isinstance(stdin or "", str) or not isinstance(stdout, str):
+            raise BadTests(f"test {place} needs text in 'stdout' (and text in 'stdin', if any)")
+        cases.append(Case(stdin or "", stdout))
+    return tuple(cases)
+
+
+def _files(files: Any) -> dict[str, str]:
+    if files is None:
+        return {}
+    if not isinstance(files, Mapping) or not all(
+        isinstance(path, str) and isinstance(text, str | None) for path, text in files.items()
+    ):
+        raise BadTests("the files must be a mapping of relative path to text")
+    # A column of several such mappings holds every path of every row, with None where a row lacks it.
+    return {path.removeprefix("./"): text for path, text in files.items() if text is not None}
+
+
+def _ungradable(tree: ast.Module, style: Style) -> str | None:
+    if style == "pytest" and not _source.has_tests(tree) and not any(map(_checks_now, tree.body)):
+        return "the tests define no test function or class"
+    if not _source.has_checks(tree) and not _source.has_tests(tree):
+        return "the tests assert nothing"
+    if style == "assert" and not _source.has_tests(tree) and (name := _uncalled_check(tree)) is not None:
+        return f"the tests define {name}() with all their assertions and never call it"
+    return _uses_unavailable(tree) or _derives_from_program(tree)
+
+
+def _checks_now(node: ast.stmt) -> bool:
+    return not isinstance(node, _source.Definition) and _source.has_checks(node)
+
+
+def _uncalled_check(tree: ast.Module) -> str | None:
+    """Return the function that holds assertions and is named nowhere, when nothing else asserts."""
+    if any(_checks_now(node) for node in tree.body):
+        return None
+    holding = [node.name for node in tree.body if isinstance(node, ast.FunctionDef) and _source.has_checks(node)]
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    unused = [name for name in holding if name not in used and not name.startswith("test")]
+    return unused[0] if unused and len(unused) == len(holding) else None
+
+
+def _uses_unavailable(tree: ast.Module) -> str | None:
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            module = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names = [part.partition(".")[0] for part in (*module, *(alias.name for alias in node.names))]
+        elif isinstance(node, ast.Attribute):
+            names = [node.attr]
+        elif isinstance(node, ast.arg):
+            names = [node.arg]
+        for name in names:
+            if name in UNAVAILABLE:
+                return f"the tests use {name!r}, which {UNAVAILABLE[name]}; that is not possible in the sandbox"
+    return None
+
+
+def _derives_from_program(tree: ast.Module) -> str | None:
+    imported = {alias.asname or alias.name for node in ast.walk(tree)
+                if isinstance(node, ast.ImportFrom) and node.module == "candidate" for alias in node.names}  # fmt: skip
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            for base in node.bases:
+                if isinstance(base, ast.Name) and base.id in imported:
+                    return (
+                        f"the tests derive class {node.name!r} from a class of the program, which is in another process"
+                    )
+    return None
+
+
+def _count(tree: ast.Module) -> int:
+    tests = sum(_source.is_test_function(node) for node in ast.walk(tree))
+    asserts = sum(isinstance(node, ast.Assert) and not _source.is_constant_assert(node)
+                  for top in tree.body if not (_source.is_test_function(top) or _source.is_test_class(top))
+                  for node in ast.walk(top))  # fmt: skip
+    return max(1, tests + asserts)

@@ -1,0 +1,355 @@
+"""The client's side: starts workers, hands them programs, and brings back what came out. Every process has its own pool.
+
+A grading is a generator that yields `Job`s and returns its verdict; `Pool.run` drives many of them over the workers. A
+worker that dies is replaced; its job is tried once more, and then counts against the program.
+"""
+
+import atexit
+import contextlib
+import json
+import os
+import selectors
+import struct
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+from rlvr_rewards.sandbox._errors import SandboxUnavailable
+from rlvr_rewards.sandbox._launch import ENVIRONMENT, Level, command, worker_sources
+
+Mode = Literal["values", "split", "stdio"]
+Status = Literal["ok", "timeout", "output", "lost"]
+T = TypeVar("T")
+
+START_S = 60.0  # a worker that takes longer to start does not work
+GRACE_S = 5.0  # beyond a job's own wall limit, before the worker itself counts as stuck
+MAX_HEADER = 1 << 16
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of one program.
+
+    Attributes:
+        wall_s: Wall time for all of it, in seconds.
+        cpu_s: Processor time, in whole seconds.
+        memory_mb: Address space of each of its processes.
+        output_kb: Bytes taken from it before it is stopped.
+    """
+
+    wall_s: float = 10.0
+    cpu_s: int = 11
+    memory_mb: int = 512
+    output_kb: int = 8192
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the limits as the worker wants them."""
+        return {"wall_s": self.wall_s, "cpu_s": self.cpu_s, "memory_mb": self.memory_mb, "output_kb": self.output_kb}
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a program: the mode, one payload a child, and the limits."""
+
+    mode: Mode
+    payloads: tuple[dict[str, Any], ...]
+    limits: Limits
+
+    def frames(self) -> bytes:
+        """Return the request as bytes."""
+        bodies = [json.dumps(payload).encode() for payload in self.payloads]
+        header = json.dumps(
+            {"mode": self.mode, "limits": self.limits.as_dict(), "sizes": [len(body) for body in bodies]}
+        )
+        return b"".join([struct.pack("<I", len(header)), header.encode(), *bodies])
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came out of a run: how it ended, the exit status (negative: a signal), the bytes of its result pipe."""
+
+    status: Status
+    exit: int = 0
+    data: bytes = b""
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+Grading = Generator[Job, Result, T]
+
+
+class Worker:
+    """One worker process, driven without ever blocking on it."""
+
+    def __init__(self, level: Level, index: int, preload: tuple[str, ...]) -> None:
+        launch = command(level, index, preload)
+        self.process = subprocess.Popen(
+            launch.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT,
+            close_fds=True, bufsize=0, start_new_session=True,
+        )  # fmt: skip
+        assert self.process.stdin and self.process.stdout and self.process.stderr
+        self.stdin, self.stdout = self.process.stdin.fileno(), self.process.stdout.fileno()
+        os.set_blocking(self.stdin, False)
+        os.set_blocking(self.stdout, False)
+        start = json.dumps({"modules": worker_sources(), "config": launch.config}).encode()
+        self.outgoing, self.incoming = bytearray(struct.pack("<I", len(start)) + start), bytearray()
+        self.deadline = time.monotonic() + START_S
+
+    def submit(self, job: Job) -> None:
+        """Queue a request."""
+        self.outgoing += job.frames()
+        self.deadline = time.monotonic() + job.limits.wall_s + GRACE_S
+
+    def write(self) -> None:
+        """Send as much as the worker takes now."""
+        with contextlib.suppress(BlockingIOError):
+            sent = os.write(self.stdin, self.outgoing[:65536])
+            del self.outgoing[:sent]
+
+    def read(self) -> bool:
+        """Take what the worker has sent; return False when it has ended."""
+        try:
+            chunk = os.read(self.stdout, 1 << 20)
+        except BlockingIOError:
+            return True
+        self.incoming += chunk
+        return bool(chunk)
+
+    def answer(self) -> tuple[dict[str, Any], bytes] | None:
+        """Return a whole answer once it is there."""
+        if len(self.incoming) < 8:
+            return None
+        head, body = struct.unpack_from("<II", self.incoming)
+        if head > MAX_HEADER or len(self.incoming) < 8 + head + body:
+            return None
+        header = json.loads(self.incoming[8 : 8 + head])
+        data = bytes(self.incoming[8 + head : 8 + head + body])
+        del self.incoming[: 8 + head + body]
+        return header, data
+
+    def wait_ready(self) -> dict[str, Any]:
+        """Wait until the worker serves, and return its facts.
+
+        Raises:
+            SandboxUnavailable: It ended or took too long; the message holds what it said.
+        """
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.stdout, selectors.EVENT_READ)
+            selector.register(self.stdin, selectors.EVENT_WRITE)
+            while (found := self.answer()) is None:
+                alive = time.monotonic() < self.deadline
+                for key, _ in selector.select(max(0.0, self.deadline - time.monotonic())):
+                    try:
+                        alive = self.read() if key.fd == self.stdout else (self.write() or alive)
+                    except OSError:
+                        alive = False
+                    if not self.outgoing and self.stdin in selector.get_map():
+                        selector.unregister(self.stdin)
+                    if not alive:
+                        break
+                if not alive:
+                    raise SandboxUnavailable(f"a sandbox worker did not start: {self.last_words()}")
+        return found[0]
+
+    def last_words(self) -> str:
+        """End the worker and return the end of what it wrote to standard error."""
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stderr
+        os.set_blocking(self.process.stderr.fileno(), False)
+        text = (self.process.stderr.read() or b"").decode("utf-8", "replace").strip()
+        self.close()
+        return text[-800:] or "it said nothing"
+
+    def close(self) -> None:
+        """End the worker and everything it runs."""
+        self.process.kill()
+        self.process.wait()
+        self.release()
+
+    def release(self) -> None:
+        """Close this process's ends of the pipes."""
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            assert stream
+            with contextlib.suppress(OSError):
+                stream.close()
+
+
+@dataclass
+class _Task:
+    """A grading on its way."""
+
+    place: int
+    grading: Grading[Any]
+    job: Job | None = None
+    tries: int = 0
+
+
+class Pool:
+    """Workers of one protection level.
+
+    Args:
+        level: The level, already probed.
+        workers: How many programs run at once.
+        preload: Packages that programs may import.
+    """
+
+    def __init__(self, level: Level, workers: int, preload: tuple[str, ...] = ()) -> None:
+        self.level, self.count, self.preload = level, workers, preload
+        self.workers: list[Worker] = []
+        self.lost = 0  # workers that died in use
+        self.worker_facts: dict[str, Any] = {}
+        self._lock = threading.RLock()  # several threads may grade; they take turns
+
+    def run(self, gradings: Iterable[Grading[T]]) -> list[T]:
+        """Drive all gradings to their end; return their results in order.
+
+        Raises:
+            SandboxUnavailable: Workers can no longer be started.
+        """
+        with self._lock:
+            waiting = deque(_Task(place, grading) for place, grading in enumerate(gradings))
+            results: list[Any] = [None] * len(waiting)
+            waiting = deque(task for task in waiting if self._advance(task, None, results))
+            try:
+                self._drive(waiting, results)
+            except BaseException:
+                self.close()  # the streams of interrupted jobs are in an unknown state
+                raise
+            return results
+
+    def _drive(self, waiting: "deque[_Task]", results: list[Any]) -> None:
+        self._start(min(self.count, len(waiting)))
+        idle, busy = deque(self.workers), dict[Worker, _Task]()
+        with selectors.DefaultSelector() as selector:
+            while waiting or busy:
+                while waiting and idle:
+                    self._assign(waiting.popleft(), idle.popleft(), busy, selector)
+                for worker, result in self._wait(busy, selector):
+                    task = busy.pop(worker)
+                    _forget(selector, worker)
+                    if result is None:
+                        worker = self._replace(worker)
+                        task.tries += 1
+                        result = Result("lost") if task.tries > 1 else None
+                    idle.append(worker)
+                    if result is None or self._advance(task, result, results):
+                        waiting.appendleft(task)
+
+    def _advance(self, task: _Task, result: Result | None, results: list[Any]) -> bool:
+        """Run a grading up to its next job; return False, and keep its result, when it is through."""
+        try:
+            task.job = next(task.grading) if result is None else task.grading.send(result)
+            task.tries = 0
+            return True
+        except StopIteration as end:
+            results[task.place] = end.value
+            return False
+
+    def _assign(self, task: _Task, worker: Worker, busy: dict[Worker, _Task], selector: selectors.BaseSelector) -> None:
+        assert task.job
+        worker.submit(task.job)
+        busy[worker] = task
+        selector.register(worker.stdout, selectors.EVENT_READ, worker)
+        selector.register(worker.stdin, selectors.EVENT_WRITE, worker)
+
+    def _wait(self, busy: dict[Worker, _Task], selector: selectors.BaseSelector) -> list[tuple[Worker, Result | None]]:
+        """Wait for something to happen; return the workers that are through, with None for those that are lost."""
+        nearest = min(worker.deadline for worker in busy)
+        through: dict[Worker, Result | None] = {}
+        for key, _ in selector.select(max(0.0, nearest - time.monotonic())):
+            worker: Worker = key.data
+            try:
+                if key.fd == worker.stdin:
+                    worker.write()
+                    if not worker.outgoing:
+                        selector.unregister(worker.stdin)
+                elif not worker.read():
+                    through[worker] = None
+            except OSError:
+                through[worker] = None
+            found = worker.answer()
+            if found is not None:
+                header, data = found
+                through[worker] = Result(header["status"], header["exit"], data, header)
+        now = time.monotonic()
+        through.update({worker: None for worker in busy if worker not in through and now > worker.deadline})
+        return list(through.items())
+
+    def _start(self, count: int) -> None:
+        """Bring the number of running workers up to the count; they start side by side."""
+        for worker in [worker for worker in self.workers if worker.process.poll() is not None]:
+            self.workers.remove(worker)
+            worker.close()
+        fresh = []
+        try:
+            while len(self.workers) + len(fresh) < count:
+                fresh.append(Worker(self.level, len(self.workers) + len(fresh), self.preload))
+            for worker in fresh:
+                self.worker_facts = worker.wait_ready()
+        except BaseException:
+            for worker in fresh:
+                worker.close()
+            raise
+        self.workers += fresh
+
+    def _replace(self, worker: Worker) -> Worker:
+        self.lost += 1
+        place = self.workers.index(worker)
+        worker.close()
+        fresh = Worker(self.level, place, self.preload)
+        self.workers[place] = fresh
+        fresh.wait_ready()
+        return fresh
+
+    def close(self) -> None:
+        """End all workers."""
+        workers, self.workers = self.workers, []
+        for worker in workers:
+            worker.close()
+
+    def forget(self) -> None:
+        """In a forked child: let go of the parent's workers without ending them."""
+        workers, self.workers = self.workers, []
+        self._lock = threading.RLock()
+        for worker in workers:
+            worker.process.returncode = 0  # not this process's child: its Popen must neither wait nor warn
+            worker.release()
+
+
+def _forget(selector: selectors.BaseSelector, worker: Worker) -> None:
+    for descriptor in (worker.stdin, worker.stdout):
+        with contextlib.suppress(KeyError, ValueError):
+            selector.unregister(descriptor)
+
+
+_pools: dict[tuple[Level, int, tuple[str, ...]], Pool] = {}
+_pools_lock = threading.Lock()
+
+
+def shared_pool(level: Level, workers: int, preload: tuple[str, ...]) -> Pool:
+    """Return this process's pool of that kind."""
+    with _pools_lock:
+        return _pools.setdefault((level, workers, preload), Pool(level, workers, preload))
+
+
+def close_all() -> None:
+    """End all workers of this process."""
+    for pool in list(_pools.values()):
+        pool.close()
+
+
+def _after_fork() -> None:
+    global _pools_lock
+    _pools_lock = threading.Lock()
+    for pool in _pools.values():
+        pool.forget()
+    _pools.clear()
+
+
+atexit.register(close_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

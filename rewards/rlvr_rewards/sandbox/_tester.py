@@ -1,0 +1,245 @@
+"""The tester: runs a row's tests in a process of their own and reports test by test on a pipe the program never sees.
+
+Reports are frames: `{"load": [name, text]}` when the program does not load, else `{"unit": [name, passed, why]}` for
+each test and `{"done": passed}` at the end. Without that last frame nothing has passed.
+"""
+
+import ast
+import builtins
+import os
+import signal
+import struct
+import sys
+import time
+import types
+import unittest
+from collections.abc import Callable
+from typing import Any
+
+from rlvr_rewards.sandbox import _codec, _files, _pytest_face, _source
+from rlvr_rewards.sandbox._collect import Collector
+from rlvr_rewards.sandbox._link import Closed
+from rlvr_rewards.sandbox._remote import Session
+
+TESTS = "test_candidate"
+MAX_WHY = 300
+
+
+class CandidateModule(types.ModuleType):
+    """What the tests import as `candidate`: every attribute is fetched from the program when it is used."""
+
+    def __init__(self, session: Session, number: int, public: list[str]) -> None:
+        super().__init__("candidate")
+        self.__dict__.update(_session=session, _number=number, __all__=public, __file__="/candidate.py")
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("__path__", "__spec__", "__wrapped__"):
+            raise AttributeError(name)
+        return self.__dict__["_session"].ask("get", self.__dict__["_number"], name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        session = self.__dict__["_session"]
+        session.ask("set", self.__dict__["_number"], name, session.encode(value))
+
+    def __delattr__(self, name: str) -> None:
+        self.__dict__["_session"].ask("del", self.__dict__["_number"], name)
+
+    def __dir__(self) -> list[str]:
+        return list(self.__dict__["__all__"])
+
+
+class Report:
+    """Writes the frames.
+
+    Args:
+        descriptor: The result pipe.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor, self.units, self.failed = descriptor, 0, 0
+
+    def unit(self, name: str, passed: bool, why: str = "") -> None:
+        """Report one test."""
+        self.units += 1
+        self.failed += not passed
+        self.send({"unit": [name[:100], passed, why[:MAX_WHY]]})
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Write one frame."""
+        data = _codec.dumps(message)
+        os.write(self._descriptor, struct.pack("<I", len(data)) + data)
+
+
+def describe(error: BaseException) -> str:
+    """Return name and text of an exception."""
+    try:
+        return f"{type(error).__name__}: {error}"[:MAX_WHY]
+    except BaseException:
+        return type(error).__name__
+
+
+class Tester:
+    """Runs one row.
+
+    Args:
+        payload: `tests`, `style`, `files`, `in_place`, `partial`, `code` (for tests that read it as text).
+        link: The socket to the program.
+        results: The result pipe.
+        candidate_pid: The program's process, for its processor time.
+    """
+
+    def __init__(self, payload: dict[str, Any], link: int, results: int, candidate_pid: int) -> None:
+        self.payload, self.report = payload, Report(results)
+        self.tree = ast.parse(payload["tests"])
+        self.mentioned = _source.names_in(self.tree)
+        for text in payload["files"].values():
+            self.mentioned |= _source.names_in_text(text)
+        self.session = Session(link, self.mentioned, payload["in_place"])
+        self.session.test_modules = {TESTS, *map(_files.module_name, payload["files"])}
+        self.runs: dict[int, list[int]] = {}  # assertion: times run, times failed
+        # One failing assertion must not hide the later ones where each of them is worth something.
+        self.soft = payload["partial"] and payload["style"] == "assert"
+        _measure_candidate(candidate_pid)
+
+    def run(self) -> None:
+        """Run everything and report."""
+        try:
+            loaded = self.session.link.receive()
+        except Closed as error:
+            self.report.send({"load": ["died", str(error)]})
+            return
+        if type(loaded.get("v")) is not int:
+            self.report.send({"load": ["error", self._load_error(loaded)]})
+            return
+        public = [name for name in self.session.ask("public") if type(name) is str]
+        candidate = CandidateModule(self.session, loaded["v"], public)
+        module = self._prepare(candidate)
+        completed = self._run_statements(module)
+        if completed or self.soft:
+            self._run_items(module)
+        self.report.send({"done": completed and self.report.units > 0 and not self.report.failed})
+
+    def _load_error(self, loaded: dict[str, Any]) -> str:
+        node = loaded.get("x")
+        return describe(self.session.error_of(node)) if type(node) is dict else "the program does not load"
+
+    def _prepare(self, candidate: CandidateModule) -> types.ModuleType:
+        files = self.payload["files"]
+        sys.modules["candidate"] = candidate
+        sys.modules["pytest"] = _pytest_face.module()
+        sys.meta_path.insert(0, _files.Finder(files))
+        _files.serve({**files, "candidate.py": self.payload["code"]})
+        _files.give_source(self.payload["code"])
+        _count_unittest_checks()
+        unittest.main = lambda *_, **__: None  # type: ignore[assignment,misc]
+        module = types.ModuleType(TESTS)
+        module.__file__ = f"/{TESTS}.py"
+        module.__dict__["__builtins__"] = builtins
+        sys.modules[TESTS] = module
+        if self.payload["style"] == "assert":
+            for name in candidate.__all__:
+                if name in self.mentioned and not hasattr(builtins, name):
+                    module.__dict__[name] = getattr(candidate, name)
+        return module
+
+    # -- the top level -------------------------------------------------------------------------------------------------
+
+    def _run_statements(self, module: types.ModuleType) -> bool:
+        """Run the tests' top level, statement by statement; return whether all of it ran and held."""
+        groups = _source.instrument(self.tree, self.soft)
+        self.runs = {number: [0, 0] for group in groups for number in group.asserts}
+        module.__dict__[_source.CHECK], module.__dict__[_source.FAILED] = self._check, self._failed
+        completed = True
+        for group in groups:
+            why = self._run_group(group, module)
+            if not group.defines:
+                completed = self._report_group(group, why) and completed
+            if not completed and not self.soft:
+                return False
+        if self.payload["style"] == "assert":
+            for group in groups:
+                if group.defines and not group.in_tests:
+                    completed = self._report_group(group, None) and completed
+        return completed
+
+    def _run_group(self, group: _source.Group, module: types.ModuleType) -> str | None:
+        try:
+            exec(compile(group.code, f"{TESTS}.py", "exec"), module.__dict__)
+        except BaseException as error:
+            return describe(error)
+        return None
+
+    def _report_group(self, group: _source.Group, why: str | None) -> bool:
+        """Report the assertions of one statement; return whether all is well with it."""
+        ran = [number for number in group.asserts if self.runs[number][0] or self.runs[number][1]]
+        fine = True
+        for number in group.asserts:
+            times, failures = self.runs[number]
+            passed = times > 0 and not failures
+            if number in ran or not ran or why is not None:  # of branches, only those taken count
+                self.report.unit(f"assert {number}", passed, "" if passed else (why or "did not run"))
+                fine = fine and passed
+        if not group.asserts and group.checks and not group.defines:
+            self.report.unit(f"line {group.line}", why is None, why or "")
+        elif why is not None and fine:
+            self.report.unit(f"line {group.line}", False, why)
+        return fine and why is None
+
+    def _check(self, number: int, value: Any) -> Any:
+        """Note that an assertion runs; it is passed on, to be asserted in place."""
+        _pytest_face.count_check()
+        run = self.runs[number]
+        run[0] += 1
+        holds = bool(value)
+        run[1] += not holds
+        return holds
+
+    def _failed(self, number: int) -> None:
+        run = self.runs[number]
+        run[1] = max(1, run[1])
+
+    # -- test functions and classes ------------------------------------------------------------------------------------
+
+    def _run_items(self, module: types.ModuleType) -> None:
+        conftest = self.payload["files"].get("conftest.py")
+        spaces = []
+        if conftest is not None:
+            space: dict[str, Any] = {"__name__": "conftest"}
+            exec(compile(conftest, "conftest.py", "exec"), space)
+            spaces.append(space)
+        checking = _source.checking_lines(ast.parse(self.payload["tests"]))
+        for name, why in Collector(module, spaces, checking).run():
+            self.report.unit(name, why is None, why or "")
+
+
+def _count_unittest_checks() -> None:
+    """Let every `self.assertX(...)` count as a check."""
+
+    def counted(method: Callable[..., Any]) -> Callable[..., Any]:
+        def check(*args: Any, **kwargs: Any) -> Any:
+            _pytest_face.count_check()
+            return method(*args, **kwargs)
+
+        return check
+
+    for name in dir(unittest.TestCase):
+        if name.startswith("assert"):
+            setattr(unittest.TestCase, name, counted(getattr(unittest.TestCase, name)))
+
+
+def _measure_candidate(pid: int) -> None:
+    """Let the clocks of processor time show the program's time: the tests' own process spends next to none."""
+    clock = (~pid << 3) | 2  # the kernel's number for the processor clock of a process
+
+    def nanoseconds() -> int:
+        return time.clock_gettime_ns(clock) + time.clock_gettime_ns(time.CLOCK_PROCESS_CPUTIME_ID)
+
+    for name in ("process_time", "thread_time"):
+        setattr(time, f"{name}_ns", nanoseconds)
+        setattr(time, name, lambda: nanoseconds() / 1e9)
+
+
+def run(payload: dict[str, Any], link: int, results: int, candidate_pid: int) -> None:
+    """Run a row's tests; the reports go to `results`."""
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # the program may end at any moment
+    Tester(payload, link, results, candidate_pid).run()
