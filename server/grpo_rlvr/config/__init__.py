@@ -7,7 +7,8 @@ if TYPE_CHECKING:
     from grpo_rlvr.config.docs import explain, render_docs
     from grpo_rlvr.config.engine import apply_fix, check, rules_for
     from grpo_rlvr.config.load import LoadedConfig, load_config
-    from grpo_rlvr.config.output import to_annotations, to_sarif, to_table
+    from grpo_rlvr.config.load_edit import apply_diff
+    from grpo_rlvr.config.output import to_github, to_sarif, to_table
     from grpo_rlvr.config.rules import RULES
     from grpo_rlvr.config.tables import known_versions, newest_version, table
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "RULES": "rules",
     "LoadedConfig": "load",
+    "apply_diff": "load_edit",
     "apply_fix": "engine",
     "check": "engine",
     "explain": "docs",
@@ -24,7 +26,7 @@ _HOMES = {
     "render_docs": "docs",
     "rules_for": "engine",
     "table": "tables",
-    "to_annotations": "output",
+    "to_github": "output",
     "to_sarif": "output",
     "to_table": "output",
 }
@@ -32,6 +34,7 @@ _HOMES = {
 __all__ = [
     "RULES",
     "LoadedConfig",
+    "apply_diff",
     "apply_fix",
     "check",
     "explain",
@@ -41,7 +44,7 @@ __all__ = [
     "render_docs",
     "rules_for",
     "table",
-    "to_annotations",
+    "to_github",
     "to_sarif",
     "to_table",
 ]

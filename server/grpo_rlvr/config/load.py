@@ -35,7 +35,8 @@ class LoadedConfig:
 
     `config` holds GRPOConfig keyword arguments and `setup` what the text shows around them. `unread` maps a field, or
     `**name` for an unpacked dict whose keys are unknown, to the reason why its value cannot be read without running
-    the file; such a field is unknown, not at its default. `lines` maps fields and setup paths to 1-based lines of
+    the file; such a field is unknown, not at its default; `unread_setup` does so for setup paths. `lines` maps fields and
+    setup paths to 1-based lines of
     `text`; `cells` maps those to notebook cells as (first line, cell number).
     """
 
@@ -48,6 +49,7 @@ class LoadedConfig:
     text: str
     path: Path | None = None
     notes: tuple[str, ...] = ()
+    unread_setup: dict[str, str] = field(default_factory=dict)
     cells: tuple[tuple[int, int], ...] = field(default=())
 
     def line_of(self, dotted: str) -> int | None:
@@ -154,7 +156,9 @@ def _from_python(text: str, name: str, kind: Format, path: Path | None) -> Loade
     setup = checked_mapping(around.setup, name)
     notes = tuple(f"{field}: not read ({reason})." for field, reason in {**read.unread, **around.unread}.items())
     lines = {**around.lines, **read.lines, "": read.call.lineno}
-    return LoadedConfig(config, setup, lines, {**read.unread, **around.unread}, kind, name, text, path, notes, cells)
+    return LoadedConfig(
+        config, setup, lines, read.unread, kind, name, text, path, notes, dict(around.unread), cells=cells
+    )
 
 
 def merge_setup(shown: dict[str, Any], stated: dict[str, Any] | None) -> dict[str, Any]:

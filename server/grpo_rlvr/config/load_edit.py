@@ -6,10 +6,13 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grpo_rlvr.config.load_python import parse_python, read_config
 from grpo_rlvr.errors import InputError
+from grpo_rlvr.files import write_atomic
+from grpo_rlvr.models.check import CheckResult
 
 if TYPE_CHECKING:
     from grpo_rlvr.config.load import LoadedConfig
@@ -52,6 +55,25 @@ def edited_text(loaded: "LoadedConfig", fixed: Mapping[str, Any]) -> str | None:
     except InputError:
         return None
     return text if again.config == dict(fixed) else None
+
+
+def apply_diff(path: Path, result: CheckResult) -> None:
+    """Write a check's safe fixes into the file that the config came from, touching only what they change.
+
+    Raises:
+        InputError: the file cannot be edited without a person: a notebook, or options set through other code.
+    """
+    from grpo_rlvr.config.load import load_config
+
+    loaded = load_config(path.read_text(encoding="utf-8-sig"), path.name, path=path)
+    text = edited_text(loaded, result.fixed_config)
+    if text is None:
+        raise InputError(
+            "the fixes cannot be written into this file safely",
+            where=path.name,
+            remedy="Apply the listed fixes by hand.",
+        )
+    write_atomic(path, text)
 
 
 def unified_diff(loaded: "LoadedConfig", fixed: Mapping[str, Any]) -> str | None:

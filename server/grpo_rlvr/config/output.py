@@ -1,5 +1,6 @@
 """A check's answer in the forms that other tools read: a table, SARIF, GitHub annotations."""
 
+import json
 from typing import Any
 
 from grpo_rlvr import __version__
@@ -46,8 +47,8 @@ def _fix_text(finding: Finding) -> str:
     return ", ".join(parts) + ("" if finding.fix.safe else "  (changes what the run computes)")
 
 
-def to_sarif(result: CheckResult) -> dict[str, Any]:
-    """Return the answer as a SARIF 2.1.0 log, as code scanning reads it."""
+def to_sarif(result: CheckResult) -> str:
+    """Return the answer as the JSON text of a SARIF 2.1.0 log, as code scanning reads it."""
     rules = {finding.rule: finding for finding in reversed(result.findings)}
     order = sorted(rules)
     driver = {
@@ -55,7 +56,7 @@ def to_sarif(result: CheckResult) -> dict[str, Any]:
         "version": __version__,
         "rules": [_sarif_rule(rules[name]) for name in order],
     }
-    return {
+    log = {
         "$schema": SARIF_SCHEMA,
         "version": "2.1.0",
         "runs": [
@@ -66,6 +67,7 @@ def to_sarif(result: CheckResult) -> dict[str, Any]:
             }
         ],
     }
+    return json.dumps(log, indent=2, ensure_ascii=False)
 
 
 def _sarif_rule(finding: Finding) -> dict[str, Any]:
@@ -103,7 +105,7 @@ def _uri(path: str) -> str:
     return quote(path.replace("\\", "/"), safe="/:")
 
 
-def to_annotations(result: CheckResult) -> str:
+def to_github(result: CheckResult) -> str:
     """Return one GitHub workflow command a finding, so that CI shows them on the file's lines."""
     return "".join(f"{_annotation(finding)}\n" for finding in result.findings)
 

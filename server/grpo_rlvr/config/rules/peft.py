@@ -154,41 +154,6 @@ def adapter_on_output_layer_with_liger(config: ConfigView, facts: Facts) -> Outc
 
 
 @rule(
-    "reference-without-sft-adapter",
-    severity="error",
-    trl="<0.27",
-    what="KL against the base model while the policy starts from a trained adapter.",
-    why="The reference is the model with its adapter switched off, which is the bare base model: KL pulls the policy "
-    "away from the fine-tuning it starts with. Since 0.27 the reference is a copy of the adapter.",
-    bad=Example(
-        {"beta": 0.04},
-        {"model": {**_TRAINABLE, "adapter": {"is_trainable": True, "from_sft": True}}, "versions": {"trl": "0.20.0"}},
-    ),
-    good=Example(
-        {"beta": 0.0},
-        {"model": {**_TRAINABLE, "adapter": {"is_trainable": True, "from_sft": True}}, "versions": {"trl": "0.20.0"}},
-    ),
-    sources=("huggingface/trl#3194",),
-)
-def reference_without_sft_adapter(facts: Facts) -> Outcome:
-    # A trainable adapter that was loaded was trained before; a fresh one comes from a peft_config.
-    carried = "PeftModel" in (facts.instance or "") and facts.adapter.get("is_trainable") is True
-    loaded = facts.adapter.get("from_sft", carried)
-    if not facts.beta or not loaded:
-        return PASS
-    return fail(
-        "beta",
-        "model.adapter",
-        "model.adapter.from_sft",
-        "model.instance",
-        value=facts.beta,
-        message=f"beta={facts.beta:g} measures KL against the base model without your adapter in TRL "
-        f"{facts.versions.trl}. Merge the adapter, save the model and train a new one on it, set beta=0.0, or use "
-        "trl>=0.27.",
-    )
-
-
-@rule(
     "reference-without-parameter-adapter",
     severity="warning",
     trl=">=0.27",
@@ -345,7 +310,6 @@ RULES = (
     adapter_given_twice,
     adapter_on_output_layer,
     adapter_on_output_layer_with_liger,
-    reference_without_sft_adapter,
     reference_without_parameter_adapter,
     lora_weights_stale_in_vllm,
     quantized_without_adapter,

@@ -96,29 +96,6 @@ def recipe_loss_left_to_version(config: ConfigView, facts: Facts) -> Outcome:
 
 
 @rule(
-    "recipe-kl-left-to-version",
-    severity="info",
-    what="beta is left to the version's default, which has changed.",
-    why="It was 0.04 up to 0.18, with a second full copy of the model as reference, and is 0.0 since 0.19.",
-    bad=Example({}, {"versions": {"trl": "0.17.0"}}),
-    good=Example({"beta": 0.0}, {"versions": {"trl": "0.17.0"}}),
-    sources=("huggingface/trl#2806",),
-    fix_safety="Names the value that runs anyway.",
-    trl="<0.19",
-)
-def recipe_kl_left_to_version(config: ConfigView, facts: Facts) -> Outcome:
-    if config.has("beta"):
-        return PASS
-    return fail(
-        "beta",
-        message=f"beta is not set, so TRL {facts.versions.trl} uses {facts.beta:g} and "
-        f"{'measures KL against the base model' if facts.peft else 'loads the model a second time as reference'}; it "
-        "is 0.0 since 0.19. Name it.",
-        set={"beta": facts.beta},
-    )
-
-
-@rule(
     "recipe-kl-strong",
     severity="info",
     what="A KL coefficient far above the recipe's.",
@@ -172,7 +149,6 @@ RULES = (
     recipe_few_generations,
     recipe_learning_rate,
     recipe_loss_left_to_version,
-    recipe_kl_left_to_version,
     recipe_kl_strong,
     recipe_reward_not_composite,
 )
