@@ -5,10 +5,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from grpo_rlvr.memory.answer import estimate
+    from grpo_rlvr.memory.measuring import measure
+    from grpo_rlvr.memory.picture import picture_png, picture_svg
+    from grpo_rlvr.memory.solving import solve
+    from grpo_rlvr.memory.tables import render_docs
 
-_HOMES = {"estimate": "answer"}
+_HOMES = {
+    "estimate": "answer",
+    "measure": "measuring",
+    "picture_png": "picture",
+    "picture_svg": "picture",
+    "render_docs": "tables",
+    "solve": "solving",
+}
 
-__all__ = ["estimate"]
+__all__ = ["estimate", "measure", "picture_png", "picture_svg", "render_docs", "solve"]
 
 
 def __getattr__(name: str) -> Any:

@@ -226,6 +226,11 @@ def _name(model: Mapping[str, Any]) -> str:
     return value.strip()
 
 
+def facts_of_known(row: str) -> ModelFacts:
+    """Return the facts of a row of the table of known models."""
+    return _from_shape(row, f"known model {row}", known.KNOWN[row])
+
+
 def _from_shape(name: str, source: str, shape: known.Shape) -> ModelFacts:
     return ModelFacts(
         name=name, source=source, layers=shape.layers, hidden=shape.hidden, heads=shape.heads,

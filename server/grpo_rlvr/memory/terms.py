@@ -154,6 +154,11 @@ def compute_width(plan: Plan) -> int:
 def layer_bytes(plan: Plan) -> float:
     """Bytes one token saves in one live layer, the terms that grow with length squared apart."""
     size = _per_token(plan, _layer_coefficients(plan))
+    if plan.facts.experts:
+        chosen = c.EXPERT_HIDDEN * plan.facts.active * plan.facts.hidden
+        size += chosen
+        if stream_width(plan) == 4:
+            size += chosen + c.EXPERT_INTERMEDIATE * plan.facts.active * plan.facts.expert_intermediate
     if plan.facts.qk_norm:
         size += _per_token(plan, c.QK_NORM_FULL if plan.full else c.QK_NORM_LORA)
     if "flash" in plan.attention:
