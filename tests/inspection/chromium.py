@@ -104,10 +104,11 @@ class Chromium:
     def until(self, expression: str, seconds: float = 10) -> Any:
         """Wait until an expression is true and return it."""
         wait = (
-            "new Promise((done, fail) => { const end = performance.now() + %d; const look = () => { let value = null; "
-            "try { value = (%s); } catch (error) { value = null; } if (value) done(value); else if (performance.now() "
-            "> end) fail(new Error('never true')); else setTimeout(look, 5); }; look(); })"
-        ) % (seconds * 1000, expression)
+            f"new Promise((done, fail) => {{ const end = performance.now() + {seconds * 1000}; const look = () => {{ "
+            f"let value = null; try {{ value = ({expression}); }} catch (error) {{ value = null; }} "
+            "if (value) done(value); else if (performance.now() > end) fail(new Error('never true')); "
+            "else setTimeout(look, 5); }; look(); })"
+        )
         return self.run(wait)
 
     def press(self, key: str) -> None:
@@ -124,17 +125,15 @@ class Chromium:
     def click(self, selector: str) -> None:
         """Click in the middle of an element with the mouse."""
         box = self.run(
-            f"(() => {{ const e = document.querySelector({json.dumps(selector)}); e.scrollIntoView({{block: 'center'}});"
-            " const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; })()"
+            f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
+            " e.scrollIntoView({block: 'center'}); const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; })()"
         )
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1)
 
     def size(self, width: int, height: int, *, dark: bool = False, mobile: bool = False) -> None:
         """Set the size of the window and the colour scheme."""
-        self.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=mobile
-        )
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=mobile)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
 

@@ -106,6 +106,14 @@ def _embedded(case: Case) -> list[str]:
     return [case.put(f"not {case.gold}"), case.put(f"{case.gold}{case.other}")]
 
 
+def _altered(case: Case) -> list[str]:
+    if not NUMBER.match(case.gold):
+        return [case.put(case.gold[:-1])] if len(case.gold) > 2 else []
+    whole = case.gold.partition(".")[0]
+    negated = case.gold[1:] if case.gold.startswith("-") else f"-{case.gold}"
+    return [case.put(answer) for answer in (negated, f"{whole}0", f"{whole}.5") if float(answer) != float(case.gold)]
+
+
 def _in_reasoning(case: Case) -> list[str]:
     aside = f"My first thought was {case.gold}, but that is not it. "
     built = [f"{aside}{case.wrong}"]
@@ -183,6 +191,10 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "answer_embedded", "no_reward", "error", "answer", True, _embedded,
         "a wrong answer that only contains the right one is paid: it probably tests with `in`",
+    ),
+    Kind(
+        "answer_altered", "no_reward", "error", "answer", True, _altered,
+        "the right answer with another sign, a digit more or a part more or less is paid",
     ),
     Kind(
         "answer_in_reasoning", "no_reward", "error", "answer", True, _in_reasoning,

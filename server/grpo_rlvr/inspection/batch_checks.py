@@ -94,7 +94,30 @@ def batch_attacks(
     ordered = _compare(child, "reversed", base, stable, part, samples, names)
     alone = _compare(child, "alone", base, [i for i in stable if names[i] not in ordered.rewards], part, samples, names)
     form = _compare(child, "form", base, stable, part, samples, names)
-    return [other, again, ordered, alone, form], paid
+    return [other, again, ordered, alone, form, _ungraded(samples, calls, names)], paid
+
+
+def _ungraded(samples: Samples, calls: Sequence[Called], names: Sequence[str]) -> Attack:
+    """Look for prompts of which a reward grades some completions and not others."""
+    found: list[tuple[int, str]] = []
+    for call, name in zip(calls, names, strict=True):
+        faulty = {error.row for error in call.errors}
+        graded = {group for group, score in zip(samples.groups, call.scores, strict=True) if score is not None}
+        found += [
+            (row, name)
+            for row, score in enumerate(call.scores)
+            if score is None and row not in faulty and samples.groups[row] in graded
+        ]
+    shared: dict[str, Any] = {"attack": "ungraded", "expects": "same_score", "severity": "error"}
+    if not found:
+        why = "no prompt is graded in part"
+        return Attack(**shared, outcome="held", tried=len(samples.rows), bad=0, why=why)
+    return Attack(
+        **shared, outcome="changed", tried=len(samples.rows), bad=len(found), row=found[0][0],
+        rewards=list(dict.fromkeys(name for _, name in found)), text=samples.completion_text(found[0][0])[:EXCERPT],
+        why="None for one completion of a prompt and a number for another: None is for rows that cannot be graded, "
+        "and a policy can learn to be not graded",
+    )  # fmt: skip
 
 
 _WHY: dict[str, tuple[str, Severity, str]] = {

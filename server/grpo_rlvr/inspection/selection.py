@@ -99,6 +99,8 @@ def mixed(rows: Sequence[int], attacks: Sequence[int], wanted: int, seed: str) -
     """Return sample rows and attack rows in one order, the attacks scattered over the first `wanted` places."""
     order = random.Random(f"{seed} attacks")
     result = [("sample", row) for row in rows]
-    for attack in attacks:
-        result.insert(order.randint(0, min(wanted, len(result))), ("attack", attack))
+    stretch = min(wanted, len(rows)) / max(1, len(attacks))
+    for place, attack in enumerate(order.sample(attacks, len(attacks))):
+        # One in each stretch, at a place that nobody can foresee; those inserted before push it on by one each.
+        result.insert(place + int(stretch * (place + order.random())), ("attack", attack))
     return result

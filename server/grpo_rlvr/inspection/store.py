@@ -192,6 +192,7 @@ class ReadingStore:
     def _parse(self, data: bytes) -> list[Event]:
         events: list[Event] = []
         last = self.reading_id
+        event: Event = {}
         for number, line in enumerate(data.split(b"\n") if data else [], 1):
             try:
                 event = json.loads(line)

@@ -128,7 +128,8 @@ def _predicted(counts: list[tuple[int, int]], config: Mapping[str, Any]) -> list
 def _clipped(samples: Samples, config: Mapping[str, Any]) -> float | None:
     reasons = [row.get("finish_reason") for row in samples.rows]
     if any(reasons):
-        return sum(reason == "length" for reason in reasons) / len(reasons)
+        cut = reasons.count("length")
+        return cut / len(reasons)
     limit = config.get("max_completion_length")
     if samples.has_ids and isinstance(limit, int):
         lengths: list[int] = [len(row["completion_ids"]) for row in samples.rows]

@@ -31,7 +31,8 @@ class PageApi:
     """Answers the page of one reading. Tickets open sessions, each once; sessions live as long as this object."""
 
     def __init__(self, reading_id: str, workspace: Workspace, channel: Channel) -> None:
-        self.workspace, self.channel = workspace, channel
+        self.workspace = workspace
+        self.channel: Channel = channel
         self.reading = Reading.open(workspace, reading_id)
         self._numbers = {row.row: number for number, row in enumerate(self.reading.rows, 1)}
         self._tickets: set[str] = set()

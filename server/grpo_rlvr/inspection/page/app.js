@@ -54,7 +54,7 @@ async function go(index) {
   if (state.at !== index) return;
   const row = state.rows[index];
   // After a reload the row's own answer carries what was revealed before.
-  if (content.revealed && !row.revealed) {
+  if (content.revealed && !row.revealed && !row.touched) {
     row.revealed = content.revealed;
     row.looks = content.revealed.looks;
     if (!state.notes.has(row.row)) state.notes.set(row.row, content.revealed.note);
@@ -159,6 +159,7 @@ function judge(verdict) {
   row.looks = (row.looks || (row.verdict ? 1 : 0)) + 1;
   row.verdict = verdict;
   row.revealed = null;
+  row.touched = true;
   state.last = row.row;
   send();
   const next = nextUnread(state.at);
