@@ -39,7 +39,7 @@ Reason = Literal[
 ]
 REASONS: tuple[Reason, ...] = get_args(Reason)
 # Columns that exist only while training: no data set row holds them.
-GENERATED_COLUMNS = ("completion_ids",)
+GENERATED_COLUMNS = ("completion_ids", "prompts")
 
 Row = Mapping[str, Any]
 Completion = str | Sequence[Mapping[str, Any]]
@@ -237,7 +237,9 @@ class Reward:
     # -- inside --------------------------------------------------------------------------------------------------
 
     def _row_problem(self, row: Row, optional: Sequence[str] = ()) -> str | None:
-        missing = [name for name in self.columns() if name not in row and name not in optional]
+        # A data set calls its column "prompt"; TRL hands on the same values as "prompts".
+        given = {*row, "prompts"} if "prompt" in row else row
+        missing = [name for name in self.columns() if name not in given and name not in optional]
         if missing:
             return f"column {missing[0]!r} is missing"
         return self.judge_row(row)

@@ -2,6 +2,7 @@
 
 import functools
 import importlib.util
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +23,8 @@ from rlvr_rewards._core import (
 )
 from rlvr_rewards._math import forms
 from rlvr_rewards._math.choice import choice_letter, gold_letter
-from rlvr_rewards._math.compare import Policy, Undecided, same, squeezed
+from rlvr_rewards._math.compare import Policy, Undecided, chain_is_true, same, squeezed
+from rlvr_rewards._math.equal import check_value
 from rlvr_rewards._math.extract import Extracted, extract
 from rlvr_rewards._math.limits import WORKER_SECONDS, NotUnderstood, TooLarge, Undefined
 from rlvr_rewards._math.normal import normalise
@@ -30,6 +32,8 @@ from rlvr_rewards._math.normal import normalise
 # Golds repeat for every completion of a prompt, answers within a group; both caches hold small tuples and strings.
 CACHED_GOLDS = 4096
 CACHED_PAIRS = 16_384
+# A gold of more words is a sentence; comparing sentences letter by letter teaches nothing.
+MAX_WORDS = 8
 FIXED: dict[str, tuple[Any, ...]] = {
     "think": ("after_last_close", "keep"),
     "pick": ("last",),
@@ -163,7 +167,7 @@ def gold_text(value: Any) -> str | None:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     if not isinstance(value, str):
-        return repr(value)
+        return repr(value) if math.isfinite(value) else None
     if "####" in value:
         return value.rpartition("####")[2].strip()
     if "\\boxed" in value or "\\fbox" in value:
@@ -187,16 +191,34 @@ def _gold_problem(gold: str, kind: str) -> str | None:
     if kind == "word":
         return None
     try:
-        form = _gold_form(gold)
-        if not same(form, form, Policy(Fraction(0))):
-            return f"the gold {gold[:60]!r} contradicts itself"
-    except Undecided:
-        return None
+        return _form_problem(_gold_form(gold))
     except (TooLarge, NotUnderstood, Undefined, RecursionError) as error:
         return f"the gold {gold[:60]!r} cannot be used: {error}"
-    if form.kind == "raw" and not any(mark in form.text for mark in "\\=_^"):
-        return f"the gold {gold[:60]!r} is no formula, number or word"
-    return None
+
+
+def _form_problem(form: forms.Form) -> str | None:
+    """Return why a gold of this form cannot be used, or None.
+
+    Raises:
+        TooLarge: A number in it is beyond the limits.
+        Undefined: A number in it has no value.
+    """
+    shown = f"the gold {form.text[:60]!r}"
+    if form.kind == "equation" and not chain_is_true(form):
+        return f"{shown} contradicts itself"
+    if form.kind == "word" and len(form.text.split()) > MAX_WORDS:
+        return f"{shown} is prose, which this reward cannot compare"
+    if form.kind == "raw" and "\\text" not in form.text and not _readable(form.text):
+        return f"{shown} is no formula, number or word"
+    if form.node is not None:
+        check_value(form.node)
+    return next((problem for part in form.parts if (problem := _form_problem(part))), None)
+
+
+def _readable(text: str) -> bool:
+    """Return whether math-verify reads a formula that our reader does not; a worker that cannot say is no objection."""
+    state, result = _worker.SHARED.call("read", {"gold": text}, WORKER_SECONDS)
+    return state == "unavailable" or (state == "done" and bool(result))
 
 
 @functools.lru_cache(maxsize=CACHED_PAIRS)

@@ -4,9 +4,10 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from itertools import pairwise
 
 from rlvr_rewards._math import equal, tree
-from rlvr_rewards._math.forms import UNEVALUATED, WORDS, Form
+from rlvr_rewards._math.forms import WORDS, Form
 from rlvr_rewards._math.limits import NotUnderstood
 
 
@@ -41,6 +42,9 @@ def same(gold: Form, answer: Form, policy: Policy) -> bool:
             return _chain_holds(one, policy) and same_pair(one.parts[-1], other, one is gold, policy)
     if gold.kind == "equation" or answer.kind == "equation":
         return _equations(gold, answer, policy)
+    if gold.kind != answer.kind and "tuple" in (gold.kind, answer.kind):
+        # Beside an inequality or another set of numbers, two ends in brackets are an interval.
+        gold, answer = _as_interval(gold), _as_interval(answer)
     if (ends := _as_set(gold)) is not None and (others := _as_set(answer)) is not None:
         return _same_sets(ends, others)
     return _by_kind(gold, answer, policy)
@@ -85,13 +89,9 @@ def _numbers(gold: Form, answer: Form, policy: Policy) -> bool:
     if tree.variables(gold.node) and answer.unit and not gold.unit:
         return False
     try:
-        alike = equal.same(gold.node, answer.node, policy.rel_tol)
+        return equal.same(gold.node, answer.node, policy.rel_tol)
     except NotUnderstood:
         raise Undecided from None
-    if not alike and "i" in tree.variables(gold.node):
-        # The letter may be the imaginary unit, which this arithmetic does not know.
-        raise Undecided
-    return alike
 
 
 def _collections(gold: Form, answer: Form, policy: Policy) -> bool:
@@ -117,6 +117,8 @@ def _is_label(form: Form) -> bool:
     """Return whether a side names what is asked: one variable, or a function of variables such as f(x)."""
     if form.kind == "word":
         return True
+    if form.kind == "tuple":
+        return all(_is_label(part) for part in form.parts)
     if form.node is None:
         return False
     return (
@@ -132,9 +134,14 @@ def _is_chain(form: Form) -> bool:
     return constant and not _is_label(form.parts[0])
 
 
+def chain_is_true(form: Form) -> bool:
+    """Return whether an equation that only computes holds; other equations say nothing that could be false."""
+    return not _is_chain(form) or _chain_holds(form, Policy(Fraction(1, 10**6)))
+
+
 def _chain_holds(form: Form, policy: Policy) -> bool:
     sides = form.parts[1:] if _is_label(form.parts[0]) else form.parts
-    return all(same(a, b, policy) or same(b, a, policy) for a, b in zip(sides, sides[1:], strict=False))
+    return all(same(a, b, policy) or same(b, a, policy) for a, b in pairwise(sides))
 
 
 def _assignment(form: Form) -> tuple[str, Form] | None:
@@ -196,8 +203,8 @@ def _as_set(form: Form) -> list[Span] | None:
 def _spans(form: Form) -> list[Span] | None:
     if form.kind == "word" and form.text == "all real numbers":
         return [((None, False), (None, False))]
-    if form.kind == "interval" or (form.kind == "tuple" and len(form.parts) == 2 and form.marks != ("[", "]")):
-        return _interval_spans(form) if form.kind == "interval" else None
+    if form.kind == "interval":
+        return _interval_spans(form)
     if form.kind == "relation":
         return _relation_spans(form)
     if form.kind == "union":
@@ -214,10 +221,8 @@ def _number_of(form: Form) -> Decimal | None:
 def _end(form: Form) -> Decimal | str | None:
     """Return the number of an end, "+" or "-" for infinity, or None when it is neither."""
     text = form.text.replace(" ", "")
-    if text in ("\\infty", "infinity", "+\\infty"):
-        return "+"
-    if text in ("-\\infty", "-infinity"):
-        return "-"
+    if text.lstrip("+-") in ("\\infty", "infinity", "inf", "oo"):
+        return "-" if text.startswith("-") else "+"
     return _number_of(form)
 
 
@@ -274,8 +279,8 @@ def _between(low: Form, high: Form, low_closed: bool, high_closed: bool) -> list
     return [span] if _proper(span) else []
 
 
-def _open_pair(form: Form) -> Form:
-    """Read a pair in round brackets as an open interval, which it is among other intervals."""
+def _as_interval(form: Form) -> Form:
+    """Read two members in brackets as the ends of an interval, which they are among other sets of numbers."""
     if form.kind == "tuple" and len(form.parts) == 2:
         return Form("interval", form.text, form.parts, marks=form.marks)
     return form
@@ -290,7 +295,7 @@ def _union_spans(form: Form) -> list[Span] | None:
                 return None
             whole.extend(((point, True), (point, True)) for point in points)
             continue
-        spans = _spans(_open_pair(part))
+        spans = _spans(_as_interval(part))
         if spans is None:
             return None
         whole.extend(spans)
@@ -298,7 +303,7 @@ def _union_spans(form: Form) -> list[Span] | None:
 
 
 def _difference_spans(form: Form) -> list[Span] | None:
-    spans = _spans(_open_pair(form.parts[0]))
+    spans = _spans(_as_interval(form.parts[0]))
     if spans is None or form.parts[1].kind not in ("set", "number"):
         return None
     for member in members(form.parts[1]):
@@ -388,7 +393,7 @@ def _raw(gold: Form, answer: Form) -> bool:
     words = {*WORDS.values()}
     if answer.kind == "word" or (gold.kind == "word" and gold.text in words):
         return False
-    if not UNEVALUATED.search(gold.text) and UNEVALUATED.search(answer.text) and not _open_ended(gold):
+    if not _open_ended(gold):
         return False
     if _FORMULA.fullmatch(gold.text) and _FORMULA.fullmatch(answer.text):
         raise Undecided
@@ -396,6 +401,9 @@ def _raw(gold: Form, answer: Form) -> bool:
 
 
 def _open_ended(gold: Form) -> bool:
+    """Return whether a gold is more than numbers: only then may a formula that is not worked out be the answer."""
+    if gold.kind == "equation":
+        return any(_open_ended(part) for part in gold.parts)
     return gold.kind == "raw" or (gold.node is not None and bool(tree.variables(gold.node)))
 
 

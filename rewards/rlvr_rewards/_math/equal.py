@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
+from rlvr_rewards._math import imaginary
 from rlvr_rewards._math.evaluate import Irrational, Point, approximate, exact
 from rlvr_rewards._math.numeric import context
 from rlvr_rewards._math.limits import NotUnderstood, TooLarge, Undefined
@@ -31,6 +32,8 @@ def same(gold: Node, answer: Node, rel_tol: Fraction) -> bool:
     """
     with localcontext(context(MORE_DIGITS)):
         names = sorted(variables(gold) | variables(answer))
+        if "i" in names:
+            return _same_complex(gold, answer, rel_tol, [name for name in names if name != "i"])
         return _same_function(gold, answer, rel_tol, names) if names else _same_number(gold, answer, rel_tol)
 
 
@@ -51,17 +54,22 @@ def _same_function(gold: Node, answer: Node, rel_tol: Fraction, names: list[str]
     return True
 
 
-def is_whole(node: Node) -> bool:
-    """Return whether a tree is a whole number, exactly."""
-    try:
-        return not variables(node) and exact(node).denominator == 1
-    except (Irrational, Undefined):
-        return False
+def check_value(node: Node) -> None:
+    """Make sure that a tree has a value, at least at one point.
 
-
-def value_at(node: Node, point: Point) -> Decimal:
-    """Return the value of a tree at a point."""
-    return approximate(node, point, DIGITS)
+    Raises:
+        TooLarge: It is beyond the stated limits.
+        Undefined: It has none.
+    """
+    names = sorted(variables(node) - {"i"})
+    failure: Exception = Undefined("no value")
+    for point in _points(names) if names else [{}]:
+        try:
+            imaginary.value(node, point, DIGITS)
+            return
+        except (Undefined, TooLarge) as error:
+            failure = error
+    raise failure
 
 
 def constant(node: Node) -> Decimal | None:
@@ -123,6 +131,25 @@ def _same_number(gold: Node, answer: Node, rel_tol: Fraction) -> bool:
     if wanted is not None and given is not None:
         return abs(wanted - given) <= abs(wanted) * (tolerance or 0)
     return _same_at(gold, answer, {}, tolerance)
+
+
+def _same_complex(gold: Node, answer: Node, rel_tol: Fraction, names: list[str]) -> bool:
+    """Compare with i as the imaginary unit, at a few points of the other variables."""
+    tolerance = rel_tol if has_decimal(gold) or has_decimal(answer) else Fraction(1, 10**40)
+    agreed = 0
+    for point in _points(names) if names else [{}]:
+        try:
+            wanted, given = (imaginary.value(node, point, DIGITS) for node in (gold, answer))
+        except (Undefined, TooLarge):
+            continue
+        distance = max(abs(wanted[0] - given[0]), abs(wanted[1] - given[1]))
+        size = max(abs(wanted[0]), abs(wanted[1]), Decimal(10) ** -30)
+        if distance > size * Decimal(tolerance.numerator) / Decimal(tolerance.denominator):
+            return False
+        agreed += 1
+    if not agreed:
+        raise NotUnderstood("no point where both sides have a complex value")
+    return True
 
 
 def _same_at(gold: Node, answer: Node, point: Point, tolerance: Fraction | None) -> bool:

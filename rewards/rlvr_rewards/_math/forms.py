@@ -62,7 +62,6 @@ _ENVIRONMENT = re.compile(
 _UNIT_TAIL = re.compile(
     r"^(?P<value>.*?[\d)}!ei])\s*(?:\\text\s*\{(?P<text>[^{}]*)\}(?P<power>\s*\^\s*\{?\s*\d\s*\}?)?|(?P<bare>[A-Za-z\\$€£][A-Za-z\\$€£ /^{}0-9]*))$"
 )
-UNEVALUATED = re.compile(r"\\(?:sum|prod|int|iint|oint|lim)(?![A-Za-z])")
 
 
 def read(text: str) -> Form:
@@ -201,12 +200,13 @@ def _bracket(text: str) -> Form | None:
         forms = tuple(_flat(tuple(read_clean(part, bare=False) for part in members if part.strip())))
         return Form("set", text, forms) if forms else Form("word", "no solution")
     if len(members) == 1:
-        return read_clean(inner) if (opener, closer) == ("(", ")") else None
+        form = read_clean(inner)
+        return form if (opener, closer) == ("(", ")") or form.kind == "matrix" else None
     if len(members) > MAX_MEMBERS:
         raise TooLarge("members")
     forms = tuple(read_clean(part, bare=False) for part in members)
     mixed = (opener, closer) in (("(", "]"), ("[", ")"))
-    endless = len(forms) == 2 and any("\\infty" in form.text or form.text.endswith("infinity") for form in forms)
+    endless = len(forms) == 2 and any(re.search(r"\\infty|inf$|infinity|^-?oo$", form.text) for form in forms)
     kind = "interval" if len(forms) == 2 and (mixed or endless) else "tuple"
     return None if mixed and kind == "tuple" else Form(kind, text, forms, marks=(opener, closer))
 

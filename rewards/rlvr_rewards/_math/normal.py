@@ -46,6 +46,7 @@ _RENAMED = (
     (re.compile(r"\\(?:displaystyle|textstyle|scriptstyle|limits|nolimits|hfill|boldmath|rm|bf|it)(?![A-Za-z])"), ""),
     (re.compile(r"\\(?:leq|leqslant)(?![A-Za-z])"), r"\\le "),
     (re.compile(r"\\(?:geq|geqslant)(?![A-Za-z])"), r"\\ge "),
+    (re.compile(r"\\(?:boxed|fbox)\s*\{"), "{"),
     (re.compile(r"\\lt(?![A-Za-z])"), "<"),
     (re.compile(r"\\gt(?![A-Za-z])"), ">"),
     (re.compile(r"\\neq(?![A-Za-z])"), r"\\ne "),
@@ -111,8 +112,11 @@ def strip_marks(text: str) -> str:
 
 
 def unwrap_text(text: str) -> str:
-    """Return the content of `\\text{..}` when that is all there is, otherwise the text itself."""
-    while text.startswith("\\text") and (inner := braced(text, len("\\text"))) is not None and inner[1] == len(text):
+    """Return the content of `\\text{..}` or of a plain brace group when that is all there is, otherwise the text."""
+    while text.startswith(("\\text", "{")):
+        inner = braced(text, 0 if text[0] == "{" else len("\\text"))
+        if inner is None or inner[1] != len(text):
+            break
         text = inner[0].strip()
     return text
 
