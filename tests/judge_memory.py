@@ -24,14 +24,16 @@ GUESSED = ("not stated", "unstated", "assumed", "approximated", "author", "row '
 
 
 def judge(path: Path) -> Iterator[tuple[str, bool, str]]:
-    """Yield (id, right, detail) for each judged line of a file."""
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if not line.strip():
-            continue
-        case = json.loads(line)
-        if case.get("contested") or is_other_engine(case):
-            continue
-        yield judge_case(case)
+    """Yield (id, right, detail) for each judged line of a file, or of a folder's files."""
+    files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+    for case in (case for file in files for case in read_cases(file)):
+        if not (case.get("contested") or is_other_engine(case)):
+            yield judge_case(case)
+
+
+def read_cases(path: Path) -> list[dict[str, Any]]:
+    """Return the cases of one file."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
 def is_other_engine(case: Mapping[str, Any]) -> bool:

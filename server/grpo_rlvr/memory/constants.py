@@ -120,8 +120,8 @@ FLASH_CHANGE = LayerCoefficients(0.0, 0.0, -4.0, 4.0)
 # RMSNorm over each head of q and k (Qwen3), full fine-tune and LoRA.
 QK_NORM_FULL = LayerCoefficients(0.0, 0.0, 6.06, 6.06)
 QK_NORM_LORA = LayerCoefficients(0.0, 0.0, 4.06, 4.06)
-# A mixture's layer also keeps each chosen expert's gathered input and output (measured on Qwen3-MoE, per active expert);
-# with float32 weights the experts, held as one parameter, compute in float32 also under autocast.
+# A mixture's layer also keeps each chosen expert's gathered input and output (measured on Qwen3-MoE, per active
+# expert); with float32 weights the experts, held as one parameter, compute in float32 also under autocast.
 EXPERT_HIDDEN = 4.0
 EXPERT_INTERMEDIATE = 8.0
 # Liger's layer kernels (use_liger_kernel): RMSNorm keeps its input and output alone, SwiGLU no separate activation

@@ -1,4 +1,4 @@
-"""The estimate as stacked bars, one a phase, against the card's size: as SVG without any package, as PNG by matplotlib."""
+"""The estimate as stacked bars, one a phase, against the card's size: SVG without any package, PNG by matplotlib."""
 
 import io
 from html import escape
@@ -65,7 +65,8 @@ def _bar(phase: Any, y: float, scale: float, names: list[str]) -> list[str]:
         width = term.gb * scale
         tip = escape(f"{name.replace('_', ' ')}: {term.gb:.2f} GB, {term.how}")
         parts.append(
-            f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{BAR}" fill="{COLORS[name]}"><title>{tip}</title></rect>'
+            f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{BAR}" fill="{COLORS[name]}">'
+            f"<title>{tip}</title></rect>"
         )
         x += width
     parts.append(f'<text x="{x + 6:.1f}" y="{y + BAR * 0.65:.0f}">{phase.peak_gb:.1f} GB</text>')
@@ -79,7 +80,8 @@ def _limits(card_gb: float, scale: float, bottom: float) -> list[str]:
         anchor = "start" if share == 1.0 else "end"
         parts.append(
             f'<line x1="{x:.1f}" y1="{TOP - 6}" x2="{x:.1f}" y2="{bottom}" stroke="{color}" stroke-width="1.5" '
-            f'stroke-dasharray="{dash}"/><text x="{x + (3 if share == 1.0 else -3):.1f}" y="{bottom + 12}" fill="{color}" '
+            f'stroke-dasharray="{dash}"/>'
+            f'<text x="{x + (3 if share == 1.0 else -3):.1f}" y="{bottom + 12}" fill="{color}" '
             f'text-anchor="{anchor}">{text}</text>'
         )
     return parts
