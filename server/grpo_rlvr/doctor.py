@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+from typing import Literal
 
 from grpo_rlvr import __version__
 from grpo_rlvr.errors import InputError
@@ -20,7 +21,7 @@ OPTIONAL = {
     "math-verify": "math answers beyond numbers",
     "jsonschema": "the schema reward",
 }
-ORDER = {"missing": 0, "warning": 1, "ok": 2}
+ORDER = {"missing": 0, "warning": 1, "ok": 2, "optional": 3}
 
 
 def examine(workspace: Workspace, python: str | None = None) -> Environment:
@@ -73,8 +74,10 @@ def _package_checks(interpreter: Interpreter) -> list[Check]:
     checks = []
     for name in TRAINING_PACKAGES:
         version = interpreter.packages.get(name)
-        state, detail = ("ok", version) if version else ("missing", "not installed: cannot train")
-        checks.append(Check(name=name, state=state, detail=detail, remedy="" if version else f"{install} {name}"))  # type: ignore[arg-type]
+        state: Literal["ok", "missing"] = "ok" if version else "missing"
+        detail = version or "not installed: cannot train"
+        remedy = "" if version else f"{install} {name}"
+        checks.append(Check(name=name, state=state, detail=detail, remedy=remedy))
     for name, purpose in OPTIONAL.items():
         found = interpreter.packages.get(name) or interpreter.packages.get(f"{name}-cpu")
         detail = found or f"not installed: needed only for {purpose}"
@@ -93,13 +96,13 @@ def _fit_checks(interpreter: Interpreter) -> list[Check]:
     """Whether the versions found fit the ranges that the TRL release states."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-    from grpo_rlvr.config import package_ranges
+    from grpo_rlvr.config import table
 
     trl = interpreter.packages.get("trl")
     if not trl:
         return []
     try:
-        ranges = package_ranges(trl)
+        ranges = table(trl).requires
     except InputError as error:
         return [Check(name=f"TRL {trl}", state="warning", detail=str(error))]
     checks = []
@@ -121,10 +124,16 @@ def _sandbox() -> tuple[str, Check]:
     from rlvr_rewards.sandbox import doctor
 
     found = doctor()
-    state = "ok" if found["available"] else "warning"
-    detail = str(found["detail"])
-    check = Check(name="code sandbox", state=state, detail=detail, remedy=str(found["advice"] or ""))  # type: ignore[arg-type]
-    return str(found["level"]), check
+    level = found["level"]
+    if level:
+        return level, Check(name="code sandbox", state="ok", detail=str(level))
+    tried = "; ".join(f"{name}: {reason}" for name, reason in found["tried"].items())
+    return "none", Check(
+        name="code sandbox",
+        state="warning",
+        detail=f"no boundary for model-written code, so unit_tests refuses to run ({tried or 'nothing to try'})",
+        remedy=" ".join(found["advice"]),
+    )
 
 
 def _plots_check() -> Check:

@@ -11,7 +11,9 @@ class Check(Model):
     """One thing that was looked at."""
 
     name: str = Field(description="What was looked at.")
-    state: Literal["ok", "warning", "missing"] = Field(description="missing stops a step; warning may.")
+    state: Literal["ok", "optional", "warning", "missing"] = Field(
+        description="missing stops a step; a warning may; optional is not needed unless its purpose is."
+    )
     detail: str = Field(description="What was found.")
     remedy: str = Field(default="", description="The command or change that mends it.")
 

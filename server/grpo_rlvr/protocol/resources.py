@@ -44,7 +44,7 @@ def add_prompts(server: MCPServer[Any]) -> None:
         return (
             f"Take me to a GRPO run{subject}. First find out whether code can check an answer; if not, say that RL "
             "does not apply. Sample the model and score the samples to measure the base success rate and route by it. "
-            "Check the config for my TRL version and estimate memory; show me findings before changing anything that is not "
+            "Check the config for my TRL version and estimate memory; show me findings before changing anything not "
             "marked safe. Open the reading for me and wait until I have read it. Launch proof, then smoke, then full."
         )
 

@@ -24,7 +24,8 @@ def page(facts: Facts, made: Sequence[Section]) -> str:
         f'<meta name="viewport" content="width=device-width,initial-scale=1">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"><style>{style}</style></head><body><main>'
         f'<header><p class="soft mono">{escape(facts.status.run_id)} &middot; stage '
-        f"{escape(facts.status.stage or 'unknown')} &middot; {escape(facts.status.created)}</p><h1>{escape(name)}</h1>{tiles(facts)}</header>"
+        f"{escape(facts.status.stage or 'unknown')} &middot; {escape(facts.status.created)}</p>"
+        f"<h1>{escape(name)}</h1>{tiles(facts)}</header>"
         f"{f'<ul>{notes}</ul>' if notes else ''}{body}"
         f"<footer>Written by grpo-rlvr-training {__version__} from the run's own files. Metrics can show trouble; none "
         "of them certifies that a model is good.</footer></main></body></html>\n"

@@ -196,7 +196,8 @@ def training_section(facts: Facts) -> Section | None:
         ("Each reward", "mean", [_series(facts.rows, key, key.split("/")[1]) for key in rewards], 0.0),
         ("Entropy", "nats a token", [_series(facts.rows, "entropy", "entropy")], 0.0),
         ("Completion length", "tokens", [
-            _series(facts.rows, "completions/mean_length", "mean"), _series(facts.rows, "completions/max_length", "max"),
+            _series(facts.rows, "completions/mean_length", "mean"),
+            _series(facts.rows, "completions/max_length", "max"),
         ], 0.0),
         ("Groups without gradient", "share", [_series(facts.rows, "frac_reward_zero_std", "share")], 0.0),
         ("KL to the reference", "nats", [_series(facts.rows, "kl", "kl")], 0.0),

@@ -12,7 +12,8 @@ from grpo_rlvr.models.common import RewardSpec
 from grpo_rlvr.models.run import DatasetSpec, ModelSpec
 from grpo_rlvr.workspace import Workspace
 
-HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+# Owner and name begin with a letter or digit: `./model` is a path, never a hub id.
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 ROW_FILES = (".jsonl", ".json", ".ndjson")
 
 

@@ -62,10 +62,30 @@ def score_samples(
     if (samples is None) == (path is None):
         raise InputError("give exactly one of 'samples' and 'path'", where="arguments", remedy="Name the samples file.")
     source = samples if samples is not None else workspace.file(path or "", "path")
+    refuse_bad_specs(rewards)
     return score(
         source, rewards, workspace, columns=columns, interpreter=training_interpreter(workspace), config=config,
         progress=progress,
     )  # fmt: skip
+
+
+def refuse_bad_specs(rewards: list[RewardSpec]) -> None:
+    """Build the library's own rewards once, so that a wrong name or argument is refused before anything is stored.
+
+    Specs that name a file hold someone's code and are only ever built in a child process.
+
+    Raises:
+        InputError: no such reward or argument; the nearest one is named.
+    """
+    from rlvr_rewards.spec import RewardSpecError, build
+
+    for index, spec in enumerate(rewards):
+        if ".py:" in spec.model_dump_json():
+            continue
+        try:
+            build(spec.model_dump())
+        except RewardSpecError as error:
+            raise InputError(str(error), where=f"rewards[{index}]", remedy="Mend the spec.") from None
 
 
 def parse_reward_specs(texts: list[str]) -> list[RewardSpec]:

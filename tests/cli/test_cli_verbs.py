@@ -1,0 +1,151 @@
+"""The command line as people call it: exit codes, JSON equal to the tools', one clear line for a mistake."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from grpo_rlvr.cli import run
+from grpo_rlvr.models.check import CheckResult
+from grpo_rlvr.models.memory import MemoryEstimate
+from grpo_rlvr.models.recommend import Recommendation
+from grpo_rlvr.models.score import ScoreResult
+
+GOOD = {"loss_type": "grpo", "num_generations": 8, "per_device_train_batch_size": 8}
+BAD = {**GOOD, "per_device_train_batch_size": 6, "max_prompt_length": 64}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A workspace with good and bad inputs, and the working directory."""
+    monkeypatch.setenv("GRPO_RLVR_HOME", str(tmp_path / "keys"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "good.json").write_text(json.dumps(GOOD), encoding="utf-8")
+    (tmp_path / "bad.json").write_text(json.dumps(BAD), encoding="utf-8")
+    setup = {"model": {"name": "Qwen2.5-1.5B-Instruct"}, "hardware": {"gpus": 1, "gpu_mem_gb": 80}}
+    (tmp_path / "setup.json").write_text(json.dumps(setup), encoding="utf-8")
+    rows = [
+        {"prompt": f"{i // 4}+1=", "completion": f"<answer>{i // 4 + 1 + i % 2}</answer>", "gold": str(i // 4 + 1)}
+        for i in range(64)
+    ]
+    (tmp_path / "samples.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    (tmp_path / "log.txt").write_text("\n".join(str({"reward": i / 50, "loss": 0.0}) for i in range(40)), encoding="utf-8")
+    return tmp_path
+
+
+def test_check_exits_0_on_a_good_config_and_1_on_findings(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["check", "--config", "good.json", "--json"]) == 0
+    assert CheckResult.model_validate_json(capsys.readouterr().out).verdict == "ok"
+    assert run(["check", "--config", "bad.json", "--json"]) == 1
+    found = CheckResult.model_validate_json(capsys.readouterr().out)
+    assert {field for finding in found.findings for field in finding.fields} >= {"max_prompt_length"}
+
+
+def test_check_prints_a_table_for_people(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["check", "--config", "bad.json"]) == 1
+    shown = capsys.readouterr().out
+    assert "max_prompt_length" in shown and "error" in shown and "What this config does" in shown
+
+
+@pytest.mark.parametrize("form", ["sarif", "github"])
+def test_check_speaks_the_formats_of_code_review(folder: Path, capsys: pytest.CaptureFixture[str], form: str) -> None:
+    run(["check", "--config", "bad.json", "--format", form])
+    shown = capsys.readouterr().out
+    if form == "sarif":
+        assert json.loads(shown)["version"] == "2.1.0"
+    else:
+        assert "::error file=" in shown
+
+
+def test_check_fix_writes_the_safe_fixes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(["check", "--config", "bad.json", "--fix"])
+    assert "max_prompt_length" not in json.loads((folder / "bad.json").read_text(encoding="utf-8"))
+
+
+def test_memory_answers_with_and_without_a_solution(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["memory", "--config", "good.json", "--setup", "setup.json", "--json"]) in {0, 1}
+    assert MemoryEstimate.model_validate_json(capsys.readouterr().out).peak_gb > 1
+    run(["memory", "--config", "good.json", "--setup", "setup.json", "--solve", "--json"])
+    assert MemoryEstimate.model_validate_json(capsys.readouterr().out).solved is not None
+
+
+def test_score_routes_and_read_status_shows_a_closed_gate(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["score", "--samples", "samples.jsonl", "--reward", "exact", "--json"]) == 0
+    scored = ScoreResult.model_validate_json(capsys.readouterr().out)
+    assert scored.route.route == "grpo"
+    assert run(["read", scored.reading_id, "--status"]) == 1
+    assert "closed" in capsys.readouterr().out
+
+
+def test_recommend_reads_a_file_and_standard_input(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["recommend", "log.txt", "--json"]) == 0
+    from_file = Recommendation.model_validate_json(capsys.readouterr().out)
+    done = subprocess.run(
+        [sys.executable, "-m", "grpo_rlvr", "recommend", "-", "--json"],
+        input=(folder / "log.txt").read_text(encoding="utf-8"), capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    piped = Recommendation.model_validate_json(done.stdout)
+    assert [label.label for label in piped.labels] == [label.label for label in from_file.labels]
+
+
+def test_runs_and_doctor_answer(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["runs", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"runs": [], "total": 0}
+    assert run(["doctor"]) in {0, 1}
+    assert "trl" in capsys.readouterr().out
+
+
+def test_explain_prints_a_rule(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explain", "batch-not-divisible-by-group"]) == 0
+    assert "num_generations" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["check", "--config", "nothing.json"],
+        ["check", "--config", "."],
+        ["memory", "--config", "good.json", "--setup", "log.txt"],
+        ["score", "--samples", "samples.jsonl", "--reward", "exat"],
+        ["score", "--samples", "samples.jsonl", "--reward", "{broken"],
+        ["recommend", "nothing.log"],
+        ["status", "train-20260101-000000-abcdef"],
+        ["logs", "nonsense"],
+        ["launch", "good.json"],
+        ["explain", "no-such-rule"],
+        ["runs", "--root", "no-such-folder"],
+        ["new-reward", "not a name"],
+    ],
+    ids=lambda arguments: " ".join(arguments)[:40],
+)
+def test_a_mistake_is_one_line_and_exit_2(folder: Path, arguments: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "grpo_rlvr", *arguments], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("grpo-rlvr: ") and "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("arguments", [[], ["frobnicate"], ["check"], ["check", "--confg", "x"]])
+def test_a_wrong_command_line_exits_2_with_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        run(arguments)
+    assert stopped.value.code == 2
+    assert "usage" in capsys.readouterr().err
+
+
+def test_without_the_server_extra_the_command_says_what_to_install(tmp_path: Path) -> None:
+    import grpo_rlvr
+    import rlvr_rewards
+
+    paths = os.pathsep.join(str(Path(module.__file__ or "").parents[1]) for module in (grpo_rlvr, rlvr_rewards))
+    done = subprocess.run(
+        [sys.executable, "-S", "-m", "grpo_rlvr", "runs"],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": paths}, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "grpo-rlvr-training[server]" in done.stderr and "Traceback" not in done.stderr
