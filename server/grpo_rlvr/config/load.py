@@ -35,9 +35,8 @@ class LoadedConfig:
 
     `config` holds GRPOConfig keyword arguments and `setup` what the text shows around them. `unread` maps a field, or
     `**name` for an unpacked dict whose keys are unknown, to the reason why its value cannot be read without running
-    the file; such a field is unknown, not at its default; `unread_setup` does so for setup paths. `lines` maps fields and
-    setup paths to 1-based lines of
-    `text`; `cells` maps those to notebook cells as (first line, cell number).
+    the file; such a field is unknown, not at its default; `unread_setup` does so for setup paths. `lines` maps fields
+    and setup paths to 1-based lines of `text`; `cells` maps those to notebook cells as (first line, cell number).
     """
 
     config: dict[str, Any]

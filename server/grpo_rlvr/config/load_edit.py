@@ -82,7 +82,8 @@ def unified_diff(loaded: "LoadedConfig", fixed: Mapping[str, Any]) -> str | None
     if text is None or text == loaded.text:
         return None
     before, after = loaded.text.splitlines(keepends=True), text.splitlines(keepends=True)
-    lines = difflib.unified_diff(before, after, fromfile=f"a/{loaded.name}", tofile=f"b/{loaded.name}")
+    shown = loaded.name.lstrip("/")
+    lines = difflib.unified_diff(before, after, fromfile=f"a/{shown}", tofile=f"b/{shown}")
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
