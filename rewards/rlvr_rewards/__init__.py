@@ -6,32 +6,39 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 __all__ = [
+    "Completion",
     "Composite",
     "Exact",
     "Format",
     "Judge",
+    "JudgeClient",
     "LengthPenalty",
     "Math",
     "MissingExtraError",
     "NotCalibratedError",
+    "Reason",
     "Reward",
     "RewardError",
     "RewardHarnessError",
     "RewardRowError",
     "RewardSpecError",
     "RewardWiringError",
+    "Row",
     "RowProblem",
     "Schema",
     "SoftOverlong",
     "ToolCall",
     "UnitTest",
     "Verdict",
+    "after_thinking",
     "build",
+    "calibrate",
     "digest",
     "grade_all",
     "new_reward",
     "reward_names",
     "source_files",
+    "text_of",
 ]
 
 _HOME = {
@@ -39,6 +46,7 @@ _HOME = {
     "Exact": "_exact",
     "Format": "_format",
     "Judge": "_judge",
+    "JudgeClient": "_judge",
     "LengthPenalty": "_length",
     "Math": "_math",
     "Schema": "_schema",
@@ -46,6 +54,7 @@ _HOME = {
     "ToolCall": "_tool_call",
     "UnitTest": "unit_test",
     "build": "spec",
+    "calibrate": "_judge.calibration",
     "digest": "spec",
     "new_reward": "_scaffold",
     "reward_names": "spec",
@@ -53,20 +62,36 @@ _HOME = {
 }
 
 if TYPE_CHECKING:
+    from rlvr_rewards._composite import Composite
     from rlvr_rewards._core import (
+        Completion,
         MissingExtraError,
         NotCalibratedError,
+        Reason,
         Reward,
         RewardError,
         RewardHarnessError,
         RewardRowError,
         RewardSpecError,
         RewardWiringError,
+        Row,
         RowProblem,
         Verdict,
+        after_thinking,
         grade_all,
+        text_of,
     )
+    from rlvr_rewards._exact import Exact
+    from rlvr_rewards._format import Format
+    from rlvr_rewards._judge import Judge, JudgeClient
+    from rlvr_rewards._judge.calibration import calibrate
+    from rlvr_rewards._length import LengthPenalty, SoftOverlong
+    from rlvr_rewards._math import Math
+    from rlvr_rewards._scaffold import new_reward
+    from rlvr_rewards._schema import Schema
+    from rlvr_rewards._tool_call import ToolCall
     from rlvr_rewards.spec import build, digest, reward_names, source_files
+    from rlvr_rewards.unit_test import UnitTest
 
 
 def __getattr__(name: str) -> Any:

@@ -22,10 +22,10 @@ from rlvr_rewards._core import (
 class LengthPenalty(Reward):
     """Another reward, lowered for long correct answers, never to what a wrong answer can reach.
 
-    Formula, for n tokens and the inner score s: s if s <= floor, else floor + (s - floor) * (1 - max_share * r) with
-    r = clamp((n - free_tokens) / (max_tokens - free_tokens), 0, 1). The floor is the best score of a wrong answer: 0
-    for most rewards, the format weight for `Composite`. So a correct answer stays above every wrong one however long it is,
-    and zero, negative scores and None pass through unchanged. Range: that of the inner reward.
+    Formula, for n tokens and the inner score s: s if s <= floor, else floor + (s - floor) * (1 - max_share * r) with r
+    = clamp((n - free_tokens) / (max_tokens - free_tokens), 0, 1). The floor is the best score of a wrong answer: 0 for
+    most rewards, the format weight for `Composite`. So a correct answer stays above every wrong one however long it
+    is, and zero, negative scores and None pass through unchanged. Range: that of the inner reward.
     How it is gamed: the model drops reasoning that it needs; set `free_tokens` from the lengths of correct answers. For
     lengths that grow everywhere, the loss type is the better lever.
     None: the inner reward said None.

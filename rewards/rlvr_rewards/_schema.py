@@ -29,9 +29,9 @@ MAX_STARTS = 64
 class Schema(Reward):
     """1.0 when the completion is one JSON document that is valid under the schema; otherwise 0.0.
 
-    Formula: 1.0 if valid, else 0.0. With `partial`, a document that is an object and not valid gives k / (n + 1), where n
-    counts the properties that the top level of the schema declares or requires and k those that are present and valid by
-    themselves; the missing 1 is the document as a whole. Range: {0.0, 1.0}, or [0, 1] with `partial`.
+    Formula: 1.0 if valid, else 0.0. With `partial`, a document that is an object and not valid gives k / (n + 1),
+    where n counts the properties that the top level of the schema declares or requires and k those that are present
+    and valid by themselves; the missing 1 is the document as a whole. Range: {0.0, 1.0}, or [0, 1] with `partial`.
     How it is gamed: type-correct filler such as {"name": "string"} is valid; pair it with a check of the values.
     None: the schema is missing, invalid, of an unknown draft, or refers to something outside itself.
 

@@ -27,9 +27,9 @@ Tools = dict[str, Mapping[str, Any]]
 class ToolCall(Reward):
     """1.0 when the calls are exactly the expected ones; otherwise 0.0.
 
-    Formula: 1.0 if the multiset of calls (the sequence, with `ordered`) equals the gold's, where two calls are equal when
-    names and arguments are equal as JSON: 1 = 1.0, 1 is not true, "5" is not 5, key order does not matter, list order
-    does. An extra, missing, repeated or malformed call is wrong. Range: {0.0, 1.0}.
+    Formula: 1.0 if the multiset of calls (the sequence, with `ordered`) equals the gold's, where two calls are equal
+    when names and arguments are equal as JSON: 1 = 1.0, 1 is not true, "5" is not 5, key order does not matter, list
+    order does. An extra, missing, repeated or malformed call is wrong. Range: {0.0, 1.0}.
     How it is gamed: rows whose gold is "no call" pay for calling nothing, so keep them a minority.
     None: the gold or the tools are missing or malformed, or the gold calls a tool that is not declared.
 

@@ -23,8 +23,14 @@ class Worker:
     """The killable child process. Calls from several threads take turns."""
 
     def __init__(self) -> None:
+        self.start_over()
+
+    def start_over(self) -> None:
+        """Forget everything: after a fork, the parent's lock may be held for ever and its pipes are not ours."""
         self._lock = threading.Lock()
-        self._forget()
+        self._process: subprocess.Popen[str] | None = None
+        self._lines: queue.Queue[str | None] = queue.Queue()
+        self._owner = os.getpid()
 
     def call(self, task: str, payload: Any, seconds: float) -> tuple[State, Any]:
         """Run a task of `_worker_main` and return how it ended and its result.
@@ -61,11 +67,6 @@ class Worker:
         """The worker's process id while it runs."""
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
-    def _forget(self) -> None:
-        self._process: subprocess.Popen[str] | None = None
-        self._lines: queue.Queue[str | None] = queue.Queue()
-        self._owner = os.getpid()
-
     def _answer(self, seconds: float) -> tuple[State, Any]:
         try:
             line = self._lines.get(timeout=seconds)
@@ -80,9 +81,6 @@ class Worker:
 
     def _ensure(self) -> str | None:
         """Start the worker if this process has none; return why it cannot be started."""
-        if self._owner != os.getpid():
-            # A forked child shares the pipes of its parent's worker; it must not write into them.
-            self._forget()
         if self._process is not None and self._process.poll() is None:
             return None
         self._kill()
@@ -142,5 +140,4 @@ def _pump(process: "subprocess.Popen[str]", lines: "queue.Queue[str | None]") ->
 SHARED = Worker()
 atexit.register(SHARED.close)
 if hasattr(os, "register_at_fork"):
-    # A lock held by another thread at the moment of a fork would stay locked in the child for ever.
-    os.register_at_fork(after_in_child=SHARED.__init__)
+    os.register_at_fork(after_in_child=SHARED.start_over)

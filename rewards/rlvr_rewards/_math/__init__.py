@@ -27,7 +27,7 @@ from rlvr_rewards._math.compare import Policy, Undecided, chain_is_true, same, s
 from rlvr_rewards._math.equal import check_value
 from rlvr_rewards._math.extract import Extracted, extract
 from rlvr_rewards._math.limits import WORKER_SECONDS, NotUnderstood, TooLarge, Undefined
-from rlvr_rewards._math.normal import normalise
+from rlvr_rewards._math.normal import nesting, normalise
 
 # Golds repeat for every completion of a prompt, answers within a group; both caches hold small tuples and strings.
 CACHED_GOLDS = 4096
@@ -61,11 +61,11 @@ class Math(Reward):
     """1.0 when the committed answer equals the gold as mathematics; otherwise 0.0.
 
     Formula: 1.0 if same(gold, answer), else 0.0. Numbers are compared exactly where they are rational and to 50 digits
-    otherwise; functions at points where both sides are defined; sets, intervals, tuples, matrices and equations by their
-    parts; what this reader does not know by math-verify, in a process of its own that is killed after 2 s. Range:
-    {0.0, 1.0}.
-    How it is gamed: guessing where few answers are possible. Closed: several boxes side by side are a list, never the one
-    answer; the last number of a text is no answer; restating the question as a sum or an integral is wrong.
+    otherwise; functions at points where both sides are defined; sets, intervals, tuples, matrices and equations by
+    their parts; what this reader does not know by math-verify, in a process of its own that is killed after 2 s.
+    Range: {0.0, 1.0}.
+    How it is gamed: guessing where few answers are possible. Closed: several boxes side by side are a list, never the
+    one answer; the last number of a text is no answer; restating the question as a sum or an integral is wrong.
     None: the gold is missing, empty, beyond the limits, or cannot be read.
 
     Args:
@@ -76,7 +76,8 @@ class Math(Reward):
         case: Letter case matters in words.
         units: "strict": a unit in the gold must agree, and a known unit is ignored when the gold has none; "ignore":
             units of the gold need not agree either.
-        extract: "box_or_marker": the last box, or without any box what follows "answer is", "answer:", "final answer" or
+        extract: "box_or_marker": the last box, or without any box what follows "answer is", "answer:", "final answer"
+        or
             "####"; "box": boxes only.
         box_commands: Commands that count as a box.
         think: "after_last_close" takes only text after the last `</think>`; "keep" takes the whole text.
@@ -252,7 +253,7 @@ def _compared(gold: str, found: Extracted, case: bool, policy: Policy, max_nesti
 
 
 def _answer_form(found: Extracted, max_nesting: int) -> forms.Form:
-    if forms.nesting(found.text) > max_nesting:
+    if nesting(found.text) > max_nesting:
         raise TooLarge("nesting")
     if len(found.members) == 1:
         return forms.read(found.members[0])

@@ -2,13 +2,13 @@
 
 import re
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
 
 from rlvr_rewards._math import equal, tree
-from rlvr_rewards._math.forms import WORDS, Form
+from rlvr_rewards._math.forms import WORDS, Form, members
 from rlvr_rewards._math.limits import NotUnderstood
+from rlvr_rewards._math.spans import FLIPPED, as_interval, as_set, same_sets
 
 
 class Undecided(Exception):
@@ -44,9 +44,9 @@ def same(gold: Form, answer: Form, policy: Policy) -> bool:
         return _equations(gold, answer, policy)
     if gold.kind != answer.kind and "tuple" in (gold.kind, answer.kind):
         # Beside an inequality or another set of numbers, two ends in brackets are an interval.
-        gold, answer = _as_interval(gold), _as_interval(answer)
-    if (ends := _as_set(gold)) is not None and (others := _as_set(answer)) is not None:
-        return _same_sets(ends, others)
+        gold, answer = as_interval(gold), as_interval(answer)
+    if (ends := as_set(gold)) is not None and (others := as_set(answer)) is not None:
+        return same_sets(ends, others)
     return _by_kind(gold, answer, policy)
 
 
@@ -99,15 +99,6 @@ def _collections(gold: Form, answer: Form, policy: Policy) -> bool:
     # A list of guesses is not the one answer; a repeated answer is.
     covered = all(any(same(a, b, policy) for b in theirs) for a in ours)
     return covered and all(any(same(a, b, policy) for a in ours) for b in theirs)
-
-
-def members(form: Form) -> tuple[Form, ...]:
-    """Return the members of a list, set or union of such; a single value is its own member."""
-    if form.kind in ("list", "set"):
-        return form.parts
-    if form.kind == "union":
-        return tuple(inner for part in form.parts for inner in members(part))
-    return (form,)
 
 
 # -- equations --------------------------------------------------------------------------------------------------------
@@ -185,184 +176,6 @@ def _same_equation(gold: Form, answer: Form) -> bool:
         raise Undecided from None
 
 
-# -- sets of real numbers ---------------------------------------------------------------------------------------------
-
-End = tuple[Decimal | None, bool]
-Span = tuple[End, End]
-
-
-def _as_set(form: Form) -> list[Span] | None:
-    """Return a set of real numbers as sorted spans, or None when the form is no such set with known ends.
-
-    A span is ((low, closed), (high, closed)); an end of None is infinite.
-    """
-    spans = _spans(form)
-    return None if spans is None else _merged(spans)
-
-
-def _spans(form: Form) -> list[Span] | None:
-    if form.kind == "word" and form.text == "all real numbers":
-        return [((None, False), (None, False))]
-    if form.kind == "interval":
-        return _interval_spans(form)
-    if form.kind == "relation":
-        return _relation_spans(form)
-    if form.kind == "union":
-        return _union_spans(form)
-    if form.kind == "difference" and len(form.parts) == 2:
-        return _difference_spans(form)
-    return None
-
-
-def _number_of(form: Form) -> Decimal | None:
-    return equal.constant(form.node) if form.node is not None and not form.unit else None
-
-
-def _end(form: Form) -> Decimal | str | None:
-    """Return the number of an end, "+" or "-" for infinity, or None when it is neither."""
-    text = form.text.replace(" ", "")
-    if text.lstrip("+-") in ("\\infty", "infinity", "inf", "oo"):
-        return "-" if text.startswith("-") else "+"
-    return _number_of(form)
-
-
-def _interval_spans(form: Form) -> list[Span] | None:
-    low, high = _end(form.parts[0]), _end(form.parts[1])
-    if low is None or high is None or low == "+" or high == "-":
-        return None
-    span = (_side(low, form.marks[0] == "["), _side(high, form.marks[1] == "]"))
-    return [span] if _proper(span) else []
-
-
-def _side(end: Decimal | str, closed: bool) -> End:
-    return (None, False) if isinstance(end, str) else (end, closed)
-
-
-def _proper(span: Span) -> bool:
-    (low, low_closed), (high, high_closed) = span
-    return low is None or high is None or low < high or (low == high and low_closed and high_closed)
-
-
-def _relation_spans(form: Form) -> list[Span] | None:
-    """Read `x < 3`, `3 > x`, `2 <= x < 5` and `x != 3`."""
-    parts, signs = form.parts, form.marks
-    names = [index for index, part in enumerate(parts) if part.node is not None and part.node.op == "variable"]
-    if len(names) != 1:
-        return None
-    if len(parts) == 3 and names == [1] and all(sign in ("<", "\\le") for sign in signs):
-        return _between(parts[0], parts[2], signs[0] == "\\le", signs[1] == "\\le")
-    if len(parts) == 3 and names == [1] and all(sign in (">", "\\ge") for sign in signs):
-        return _between(parts[2], parts[0], signs[1] == "\\ge", signs[0] == "\\ge")
-    if len(parts) != 2:
-        return None
-    number = _number_of(parts[1 - names[0]])
-    sign = signs[0] if names[0] == 0 else _FLIPPED.get(signs[0], "")
-    if number is None:
-        return None
-    return {
-        "<": [((None, False), (number, False))],
-        "\\le": [((None, False), (number, True))],
-        ">": [((number, False), (None, False))],
-        "\\ge": [((number, True), (None, False))],
-        "\\ne": [((None, False), (number, False)), ((number, False), (None, False))],
-    }.get(sign)
-
-
-_FLIPPED = {"<": ">", ">": "<", "\\le": "\\ge", "\\ge": "\\le", "\\ne": "\\ne"}
-
-
-def _between(low: Form, high: Form, low_closed: bool, high_closed: bool) -> list[Span] | None:
-    ends = _end(low), _end(high)
-    if ends[0] is None or ends[1] is None:
-        return None
-    span = (_side(ends[0], low_closed), _side(ends[1], high_closed))
-    return [span] if _proper(span) else []
-
-
-def _as_interval(form: Form) -> Form:
-    """Read two members in brackets as the ends of an interval, which they are among other sets of numbers."""
-    if form.kind == "tuple" and len(form.parts) == 2:
-        return Form("interval", form.text, form.parts, marks=form.marks)
-    return form
-
-
-def _union_spans(form: Form) -> list[Span] | None:
-    whole: list[Span] = []
-    for part in form.parts:
-        if part.kind == "set":
-            points = [_number_of(member) for member in part.parts]
-            if any(point is None for point in points):
-                return None
-            whole.extend(((point, True), (point, True)) for point in points)
-            continue
-        spans = _spans(_as_interval(part))
-        if spans is None:
-            return None
-        whole.extend(spans)
-    return whole
-
-
-def _difference_spans(form: Form) -> list[Span] | None:
-    spans = _spans(_as_interval(form.parts[0]))
-    if spans is None or form.parts[1].kind not in ("set", "number"):
-        return None
-    for member in members(form.parts[1]):
-        point = _number_of(member)
-        if point is None:
-            return None
-        spans = [piece for span in spans for piece in _without(span, point)]
-    return spans
-
-
-def _without(span: Span, point: Decimal) -> list[Span]:
-    (low, low_closed), (high, high_closed) = span
-    above = low is None or point > low or (point == low and low_closed)
-    below = high is None or point < high or (point == high and high_closed)
-    if not (above and below):
-        return [span]
-    halves: list[Span] = [((low, low_closed), (point, False)), ((point, False), (high, high_closed))]
-    return [half for half in halves if _proper(half)]
-
-
-def _merged(spans: list[Span]) -> list[Span]:
-    ordered = sorted(spans, key=lambda span: (span[0][0] is not None, span[0][0] or Decimal(0), not span[0][1]))
-    result: list[Span] = []
-    for span in ordered:
-        if result and _touches(result[-1], span):
-            result[-1] = (result[-1][0], _later(result[-1][1], span[1]))
-        else:
-            result.append(span)
-    return result
-
-
-def _touches(first: Span, second: Span) -> bool:
-    high, low = first[1], second[0]
-    if high[0] is None or low[0] is None:
-        return True
-    return low[0] < high[0] or (low[0] == high[0] and (low[1] or high[1]))
-
-
-def _later(one: End, other: End) -> End:
-    if one[0] is None or other[0] is None:
-        return (None, False)
-    return max(one, other, key=lambda end: (end[0] or Decimal(0), end[1]))
-
-
-def _same_sets(gold: list[Span], answer: list[Span]) -> bool:
-    if len(gold) != len(answer):
-        return False
-    return all(
-        _same_end(a, b) for one, other in zip(gold, answer, strict=True) for a, b in zip(one, other, strict=True)
-    )
-
-
-def _same_end(gold: End, answer: End) -> bool:
-    if gold[0] is None or answer[0] is None:
-        return gold[0] is answer[0]
-    close = abs(gold[0] - answer[0]) <= max(abs(gold[0]), abs(answer[0])) * Decimal(10) ** -40
-    return close and gold[1] == answer[1]
-
-
 def _relations(gold: Form, answer: Form, policy: Policy) -> bool:
     """Compare inequalities side by side, also read from right to left."""
     if len(gold.parts) != len(answer.parts):
@@ -374,7 +187,7 @@ def _relations(gold: Form, answer: Form, policy: Policy) -> bool:
 
 
 def _flip(sign: str) -> str:
-    return _FLIPPED.get(sign, sign)
+    return FLIPPED.get(sign, sign)
 
 
 # -- what this reader does not know -----------------------------------------------------------------------------------

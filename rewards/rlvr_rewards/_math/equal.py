@@ -7,8 +7,8 @@ from fractions import Fraction
 
 from rlvr_rewards._math import imaginary
 from rlvr_rewards._math.evaluate import Irrational, Point, approximate, exact
-from rlvr_rewards._math.numeric import context
 from rlvr_rewards._math.limits import NotUnderstood, TooLarge, Undefined
+from rlvr_rewards._math.numeric import context
 from rlvr_rewards._math.tree import Node, has_decimal, variables
 
 # Two precisions: values that agree to the first are looked at again at the second, where a true zero shrinks further.

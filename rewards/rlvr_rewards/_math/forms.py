@@ -1,7 +1,7 @@
 """What kind of answer a text is: a number, a word, a list, a set, an interval, a pair, an equation, a matrix."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from rlvr_rewards._math import tree
@@ -34,20 +34,30 @@ class Form:
     marks: tuple[str, ...] = field(default=())
 
 
-WORDS = {
-    **dict.fromkeys(
-        ("all real numbers", "all reals", "real numbers", "the real numbers", "the set of all real numbers", "all real x",
-         "all real values", "all real values of x", "the set of real numbers", "any real number", "every real number"),
-        "all real numbers",
+def members(form: Form) -> tuple[Form, ...]:
+    """Return the members of a list, set or union of such; a single value is its own member."""
+    if form.kind in ("list", "set"):
+        return form.parts
+    if form.kind == "union":
+        return tuple(inner for part in form.parts for inner in members(part))
+    return (form,)
+
+
+_SPELLINGS: Mapping[str, tuple[str, ...]] = {
+    "all real numbers": (
+        *("all real numbers", "all reals", "real numbers", "the real numbers", "the set of all real numbers"),
+        *("the set of real numbers", "all real x", "all real values", "all real values of x", "any real number"),
+        "every real number",
     ),
-    **dict.fromkeys(
-        ("no solution", "no solutions", "no real solution", "no real solutions", "empty set", "the empty set"), "no solution"
+    "no solution": (
+        *("no solution", "no solutions", "no real solution", "no real solutions", "empty set", "the empty set"),
     ),
-    **dict.fromkeys(("undefined", "does not exist", "dne", "d.n.e"), "undefined"),
-    **dict.fromkeys(("infinity", "+infinity"), "infinity"),
-}  # fmt: skip
+    "undefined": ("undefined", "does not exist", "dne", "d.n.e"),
+    "infinity": ("infinity", "+infinity"),
+}
+WORDS = {spelling: name for name, spellings in _SPELLINGS.items() for spelling in spellings}
 # Runs of letters that are a word although each letter could be a variable.
-SHORT_WORDS = frozenset("yes no odd even true false none zero one two".split())  # noqa: SIM905
+SHORT_WORDS = frozenset(("yes", "no", "odd", "even", "true", "false", "none", "zero", "one", "two"))
 _RELATIONS = ("\\le", "\\ge", "\\ne", "\\approx", "\\equiv", "=", "<", ">")
 _BASED = re.compile(
     r"(?P<sign>-?)(?P<digits>[0-9][0-9A-Fa-f]*|[A-Fa-f][0-9A-Fa-f]+)\s*_\s*(?:\{\s*(?P<b>\d{1,2})\s*\}|(?P<c>\d))"
@@ -59,8 +69,11 @@ _LETTERS = re.compile(r"[A-Za-z][A-Za-z' -]*")
 _ENVIRONMENT = re.compile(
     r"\\begin\s*\{\s*(?P<name>[pbBvV]?(?:small)?matrix|array)\s*\}(?P<body>.*)\\end\s*\{\s*(?P=name)\s*\}"
 )
+# A number, and behind it a unit as text or as bare letters.
 _UNIT_TAIL = re.compile(
-    r"^(?P<value>.*?[\d)}!ei])\s*(?:\\text\s*\{(?P<text>[^{}]*)\}(?P<power>\s*\^\s*\{?\s*\d\s*\}?)?|(?P<bare>[A-Za-z\\$€£][A-Za-z\\$€£ /^{}0-9]*))$"
+    r"^(?P<value>.*?[\d)}!ei])\s*(?:"
+    r"\\text\s*\{(?P<text>[^{}]*)\}(?P<power>\s*\^\s*\{?\s*\d\s*\}?)?"
+    r"|(?P<bare>[A-Za-z\\$€£][A-Za-z\\$€£ /^{}0-9]*))$"
 )
 
 
@@ -100,8 +113,8 @@ def _word(text: str) -> Form | None:
         return Form("word", "no solution")
     if text == "\\mathbb{R}":
         return Form("word", "all real numbers")
-    if text.lstrip("+") in ("\\infty", "\\infin"):
-        return Form("word", "infinity")
+    if text.replace(" ", "").lstrip("+-") in ("\\infty", "\\infin"):
+        return Form("word", "-infinity" if text.startswith("-") else "infinity")
     if plain in WORDS:
         return Form("word", WORDS[plain])
     if not _LETTERS.fullmatch(spoken) or len(spoken) == 1:

@@ -95,7 +95,7 @@ def _vulgar(match: re.Match[str]) -> str:
 
 
 def strip_marks(text: str) -> str:
-    """Remove what surrounds an answer without being part of it: spaces, math delimiters, final punctuation, bold marks."""
+    """Remove what surrounds an answer and is no part of it: spaces, math delimiters, final punctuation, bold marks."""
     before = None
     while text != before:
         before = text

@@ -21,7 +21,9 @@ class Cut:
 
 def pieces(text: str, separators: tuple[str, ...]) -> Cut:
     """Cut at the given tokens where they stand outside all brackets."""
-    parts, words, start = [], [], 0
+    parts: list[str] = []
+    words: list[str] = []
+    start = 0
     for begin, end, token in _outer(text):
         if token in separators:
             parts.append(text[start:begin].strip())
@@ -36,7 +38,9 @@ def cut(text: str, bare: bool) -> Cut:
     A comma between groups of three digits belongs to the number when `bare`, or when other commas have spaces behind.
     """
     grouped = bare or ", " in text
-    parts, words, start = [], [], 0
+    parts: list[str] = []
+    words: list[str] = []
+    start = 0
     text = re.sub(r"\\text\s*\{\s*,?\s*(and|or)\s*,?\s*\}", r" \1 ", text)
     for begin, end, token in _outer(text):
         if token in (",", ";") or token in _WORD_SEPARATORS:

@@ -19,11 +19,17 @@ class Node:
 
 
 FUNCTIONS = frozenset(
-    "sin cos tan cot sec csc arcsin arccos arctan asin acos atan sinh cosh tanh ln log lg exp sqrt gcd lcm max min abs".split()  # noqa: SIM905, E501
+    (
+        *("sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "asin", "acos", "atan"),
+        *("sinh", "cosh", "tanh", "ln", "log", "lg", "exp", "sqrt", "gcd", "lcm", "max", "min", "abs"),
+    )
 )
 GREEK = frozenset(
-    "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta kappa lambda mu nu xi rho sigma tau phi varphi chi "  # noqa: SIM905
-    "psi omega Gamma Delta Theta Lambda Xi Sigma Phi Psi Omega ell".split()
+    (
+        *("alpha", "beta", "gamma", "delta", "epsilon", "varepsilon", "zeta", "eta", "theta", "vartheta", "kappa"),
+        *("lambda", "mu", "nu", "xi", "rho", "sigma", "tau", "phi", "varphi", "chi", "psi", "omega", "ell"),
+        *("Gamma", "Delta", "Theta", "Lambda", "Xi", "Sigma", "Phi", "Psi", "Omega"),
+    )
 )
 _TOKEN = re.compile(
     r"\s*(?:(?P<repeating>\d*\.\d*\\overline\s*\{\s*\d+\s*\})"
@@ -355,7 +361,5 @@ def _repeating(token: str) -> Fraction:
     head, _, tail = token.partition("\\overline")
     whole, _, fixed = head.partition(".")
     cycle = tail.strip(" {}")
-    scale = 10 ** len(fixed)
-    return (
-        Fraction(int(whole or "0")) + (Fraction(int(fixed or "0")) + Fraction(int(cycle), 10 ** len(cycle) - 1)) / scale
-    )
+    fixed_part, scale = Fraction(int(fixed or "0")), Fraction(10 ** len(fixed))
+    return Fraction(int(whole or "0")) + (fixed_part + Fraction(int(cycle), 10 ** len(cycle) - 1)) / scale
