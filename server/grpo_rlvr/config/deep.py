@@ -28,7 +28,9 @@ NEEDED = ("trl", "transformers", "torch", "datasets")
 DOC = "references/rules/README.md"
 # What a message of the real package says, and the rule that predicts it.
 PATTERNS = (
-    (r"unexpected keyword argument '(\w+)'.*|__init__\(\) got an unexpected", "unknown-kwarg"),
+    (r"GRPOConfig.__init__\(\) got an unexpected keyword", "unknown-kwarg"),
+    (r"^TypeError: (?!GRPOConfig)\w+\(\) got an unexpected keyword argument", "reward-without-kwargs"),
+    (r"is not a valid \w+, please select", "value-not-allowed"),
     (r"must be divisible by num_generations", "batch-not-divisible-by-group"),
     (r"at least 2 generations", "group-smaller-than-two"),
     (r"can not be both configured", "both-rollout-sizes-set"),
@@ -40,6 +42,7 @@ PATTERNS = (
     (r"PEFT adapter to .lm_head", "adapter-on-output-layer"),
     (r"together with a .peft_config", "adapter-given-twice"),
     (r"optimizer holds no parameter", "adapter-frozen-with-kl"),
+    (r"optimizer holds no parameter", "adapter-frozen"),
     (r"does not require grad", "adapter-frozen"),
     (r"other weights than the policy", "reference-reloaded-without-changes"),
     (r"model_init_kwargs.*ignored", "init-kwargs-for-loaded-model"),
@@ -220,48 +223,55 @@ def _mapped(entry: Mapping[str, str], findings: Sequence[Finding]) -> DeepFindin
 
 
 def predicting_rule(text: str, findings: Sequence[Finding]) -> str | None:
-    """Return the rule that predicts a message: one that fired and names its field, else one known for such messages."""
+    """Return the rule that predicts a message: one that fired and fits, else the one known for such messages."""
     fired = {finding.rule for finding in findings}
     known = [rule for pattern, rule in PATTERNS if re.search(pattern, text, re.I)]
     for rule in known:
         if rule in fired:
             return rule
-    named = re.search(r"keyword argument '(\w+)'", text)
     for finding in findings:
         fields = [field for field in finding.fields if "." not in field and "[" not in field]
         if finding.severity != "info" and any(re.search(rf"\b{re.escape(field)}\b", text) for field in fields):
             return finding.rule
-        if named and named.group(1) in finding.fields:
-            return finding.rule
-    return None
+    return known[0] if known else None
 
 
 def add_new_findings(result: CheckResult, deep: DeepResult) -> None:
-    """Add what no rule predicts to the findings, and raise the verdict if need be."""
-    ids = {rule.id: rule for rule in RULES}
-    for finding in deep.findings:
-        if finding.rule is not None:
-            continue
-        result.findings.append(_new_finding(finding, result, ids))
+    """Add what the rules could not tell to the findings, and raise the verdict if need be.
+
+    What a rule is known for appears under that rule; what none predicts as `deep-raised`, `deep-warned` or
+    `deep-observed`.
+    """
+    fired = {finding.rule for finding in result.findings}
+    rules = {rule.id: rule for rule in RULES}
+    for seen in deep.findings:
+        if seen.rule is None or seen.rule not in fired:
+            result.findings.append(_new_finding(seen, result, rules.get(seen.rule or "")))
+            fired.add(seen.rule or "")
     worst = {finding.severity for finding in result.findings}
     result.verdict = "error" if "error" in worst else "warning" if "warning" in worst else "ok"
     order = {"error": 0, "warning": 1, "info": 2}
     result.findings.sort(key=lambda finding: order[finding.severity])
 
 
-def _new_finding(finding: DeepFinding, result: CheckResult, rules: Mapping[str, Rule]) -> Finding:
-    versions = result.trl_version
+def _new_finding(seen: DeepFinding, result: CheckResult, rule: Rule | None) -> Finding:
+    named = [name for name in result.fixed_config if re.search(rf"\b{re.escape(name)}\b", seen.text)]
+    if rule is not None:
+        return Finding(
+            rule=rule.id,
+            severity=rule.severity,
+            fields=named or ["config"],
+            message=f"Seen with the installed package ({seen.stage}): {seen.text}",
+            why=rule.why,
+            sources=list(rule.sources),
+            doc=rule.doc,
+        )
     return Finding(
-        rule=f"deep-{finding.kind}",
-        severity=SEVERITIES[finding.kind],
-        fields=_fields(finding.text, result),
-        message=f"{finding.stage}: {finding.text}",
-        why=f"The installed package {finding.kind} this on a tiny model; no rule for TRL {versions} predicts it.",
+        rule=f"deep-{seen.kind}",
+        severity=SEVERITIES[seen.kind],
+        fields=named or ["config"],
+        message=f"{seen.stage}: {seen.text}",
+        why=f"The installed package {seen.kind} this on a tiny model; no rule for TRL {result.trl_version} predicts it.",
         sources=["deep check"],
         doc=DOC,
     )
-
-
-def _fields(text: str, result: CheckResult) -> list[str]:
-    named = [name for name in result.fixed_config if re.search(rf"\b{re.escape(name)}\b", text)]
-    return named or ["config"]

@@ -167,5 +167,5 @@ def stand_in_rewards(entry: dict[str, Any]) -> Any:
         )
         exec(f"def reward({', '.join(names)}):\n    return graded({where})\n", scope)
         reward = scope["reward"]
-    reward.__name__ = name if name.isidentifier() else "reward"
+    reward.__name__ = reward.__qualname__ = name if name.isidentifier() else "reward"
     return reward

@@ -88,7 +88,7 @@ def config_stage(given: dict[str, Any], processes: int, folder: Path) -> None:
     """Construct the real GRPOConfig with all given arguments, as one of `processes` processes."""
     from trl import GRPOConfig
 
-    class Sized(GRPOConfig):  # type: ignore[misc,valid-type]
+    class Sized(GRPOConfig):  # type: ignore[misc]
         """The config, seen from a run with more processes than this one."""
 
         @property

@@ -42,7 +42,8 @@ def adapter_frozen_with_kl(config: ConfigView, facts: Facts) -> Outcome:
     "adapter-frozen",
     severity="error",
     what="A PeftModel loaded for inference.",
-    why="No parameter requires a gradient: the first backward pass raises RuntimeError, after a full rollout.",
+    why="No parameter requires a gradient: the first backward pass raises RuntimeError after a full rollout, or, with "
+    "gradient checkpointing on, the run goes through and trains nothing.",
     bad=Example({"beta": 0.0}, {"model": _FROZEN}),
     good=Example({"beta": 0.0}, {"model": _TRAINABLE}),
     sources=("huggingface/trl#3031",),
