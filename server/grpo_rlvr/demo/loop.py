@@ -132,24 +132,24 @@ class _Demo:
 
     async def read(self, samples: str, config: dict[str, Any]) -> str:
         self.say("3. read: first a careless reward, then the real one")
-        module, _, _ = self.task.careless["reward"].partition(":")
-        write_atomic(self.folder / module, self.task.careless_code)
+        for name, code in self.task.files.items():
+            write_atomic(self.folder / name, code)
         careless = await self._score(samples, [self.task.careless], config)
         status = await self._read(careless["reading_id"])
         agreed = status["agreement"]
         if status["gate"]["open"]:
             raise DemoError("the gate opened for the careless reward")
-        refusal, refused = await self.client.attempt(
+        _, refused = await self.client.attempt(
             "launch_training", spec=self._spec(config, careless["reading_id"], [self.task.careless])
         )
         if not refused:
             raise DemoError("a run started on the careless reward")
-        self.say(f"  careless reward: {agreed['false_positives']} paid although wrong; gate closed; launch refused")
-        self.say(f"    {str(refusal).splitlines()[0][:160]}")
+        name = self.task.careless["reward"]
+        faults = f"paid {agreed['false_positives']} wrong ones, missed {agreed['false_negatives']} right ones"
+        self.say(f"  careless reward {name}: {faults} of {agreed['judged']}; gate closed; launch refused")
         self.notes.append(
-            f"A careless reward ({self.task.careless['reward']}) was read first: of {agreed['judged']} completions it "
-            f"paid {agreed['false_positives']} that the reader called wrong, so the gate stayed closed and the launch "
-            "was refused."
+            f"A careless reward ({name}) was read first. Of {agreed['judged']} completions it {faults}, by the "
+            f"reader's verdict; {_dead(careless)}the gate stayed closed and the launch was refused."
         )
         scored = await self._score(samples, self.task.rewards, config)
         route = scored["route"]
@@ -235,6 +235,12 @@ class _Demo:
         print(f"\nReport: {self.folder / report}")
         print("Next: open the report; then sample your own model (grpo-rlvr sample --help), or ask your coding agent.")
         return 0 if ok else 1
+
+
+def _dead(scored: dict[str, Any]) -> str:
+    """A clause on rewards that gave every sample the same score: they teach nothing."""
+    dead = [reward for reward in scored["rewards"] if reward["distinct"] == 1]
+    return f"it gave every sample {dead[0]['mean']:g}, so it could teach nothing; " if dead else ""
 
 
 def _share(interval: dict[str, Any]) -> str:

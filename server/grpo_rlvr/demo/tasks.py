@@ -55,7 +55,7 @@ class Task:
     choices: dict[str, Any]
     rewards: list[dict[str, Any]]
     careless: dict[str, Any]
-    careless_code: str
+    files: dict[str, str]
     setup: dict[str, Any]
     steps: int
     fast_steps: int
@@ -92,7 +92,7 @@ def tiny_task() -> Task:
             {"reward": "exact", "args": {"name": "correct"}, "weight": 0.0},
         ],
         careless={"reward": "careless_reward.py:contains_answer"},
-        careless_code=CARELESS_REWARD,
+        files={"careless_reward.py": CARELESS_REWARD},
         setup={
             "model": {"class": "dense", "params_b": 0.0006, "peft": False},
             "hardware": {"device": "cpu", "num_processes": 1},
@@ -126,7 +126,7 @@ def run_builder(command: list[str], say: Say) -> dict[str, Any]:
     ) as process:  # fmt: skip
         for line in process.stdout or ():
             lines.append(line.rstrip())
-            if line.startswith("warm start"):
+            if line.startswith(("warm start", "download", "convert")):
                 say(f"  {line.rstrip()}")
     try:
         facts = json.loads(lines[-1])
