@@ -16,6 +16,7 @@ from grpo_rlvr.codefolder import write_code_folder
 from grpo_rlvr.config.rule import Rule
 from grpo_rlvr.config.rules import RULES
 from grpo_rlvr.config.signature import parse_signature
+from grpo_rlvr.config.versions import release
 from grpo_rlvr.interpreter import Interpreter
 from grpo_rlvr.models.check import CheckResult, DeepFinding, DeepResult, Finding
 from grpo_rlvr.models.setup import Setup
@@ -103,7 +104,12 @@ def deep_check(
         reference=answer["reference"],
         seconds=seconds,
     )
-    add_new_findings(result, deep)
+    installed = deep.versions.get("trl", "")
+    if release(installed).release[:2] != release(result.trl_version).release[:2]:
+        # What another version says is shown, but it is no finding about the checked one.
+        deep.reason = f"the installed TRL is {installed}, and the check speaks about {result.trl_version}"
+    else:
+        add_new_findings(result, deep)
     return deep
 
 
@@ -118,6 +124,7 @@ def build_request(config: Mapping[str, Any], setup: Setup, root: Path) -> dict[s
         "peft_config": dict(setup.section("peft_config")) if "peft_config" in setup.sections else None,
         "rewards": [_reward(entry) for entry in setup.rewards],
         "root": str(root),
+        "memory_limit": MEMORY_LIMIT,
     }
     if setup.get("model.class") == "vlm" or {"image", "images"} & set(setup.get("dataset.columns") or ()):
         request["skip_trainer"] = "vision-language models are checked as far as the config: no tiny one is built"
@@ -157,7 +164,6 @@ def _run(
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=_limit_memory if os.name == "posix" else None,
         )
         try:
             code_left = child.wait(timeout=time_limit_s)
@@ -179,14 +185,6 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
         os.killpg(child.pid, signal.SIGKILL)
     with contextlib.suppress(subprocess.TimeoutExpired):
         child.wait(timeout=5)
-
-
-def _limit_memory() -> None:
-    import resource
-
-    with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def child_environment(code: Path, folder: Path) -> dict[str, str]:
@@ -271,7 +269,7 @@ def _new_finding(seen: DeepFinding, result: CheckResult, rule: Rule | None) -> F
         severity=SEVERITIES[seen.kind],
         fields=named or ["config"],
         message=f"{seen.stage}: {seen.text}",
-        why=f"The installed package {seen.kind} this on a tiny model; no rule for TRL {result.trl_version} predicts it.",
+        why=f"The installed package {seen.kind} this on a tiny model; no rule predicts it.",
         sources=["deep check"],
         doc=DOC,
     )

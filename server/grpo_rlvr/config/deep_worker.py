@@ -273,9 +273,19 @@ def run(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     return answer
 
 
+def limit_memory(limit: int) -> None:
+    """Bound this process's address space, where the system can."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
 def main() -> int:
     """Answer the request file."""
     request = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    limit_memory(request["memory_limit"])
     folder = Path(sys.argv[1]).parent / "work"
     folder.mkdir(parents=True, exist_ok=True)
     os.chdir(folder)

@@ -3,9 +3,14 @@
 import ast
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+# What the rewards that TRL ships look for in a completion.
+SHIPPED_READS = {
+    "think_format_reward": "starts with <think>, then </think>",
+    "reasoning_accuracy_reward": "the text behind </think>",
+}
 Kind = Literal["function", "method", "lambda", "partial", "closure", "object", "unknown"]
 _DEF = re.compile(r"(?:async\s+)?def\s+\w+\s*\(")
 
@@ -24,6 +29,7 @@ class Signature:
     positional_only: tuple[str, ...] = ()
     takes_any: bool = False
     asynchronous: bool = False
+    annotation: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -46,13 +52,15 @@ def parse_signature(text: Any) -> Signature:
     if head is None:
         return Signature(kind)
     source = stripped[match.start() : match.end() - 1] + head
+    annotation = re.match(r"\s*->\s*([^:]+)", stripped[match.end() - 1 + len(head) :])
     try:
         definition = ast.parse(f"{source}: pass").body[0]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return Signature(kind)
     if not isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef):
         return Signature(kind)
-    return _signature(kind, definition.args, isinstance(definition, ast.AsyncFunctionDef))
+    parsed = _signature(kind, definition.args, isinstance(definition, ast.AsyncFunctionDef))
+    return replace(parsed, annotation=annotation.group(1).strip() if annotation else "")
 
 
 def _kind(text: str) -> Kind:
@@ -134,11 +142,15 @@ def rewards_of(entries: list[Mapping[str, Any]]) -> list[Reward]:
             str(entry.get("name") or entry.get("reward") or ""),
             str(entry.get("signature") or ""),
             parse_signature(entry.get("signature")),
-            _text(entry.get("reads")),
-            _text(entry.get("returns")),
+            _text(entry.get("reads")) or SHIPPED_READS.get(str(entry.get("name") or "").rpartition(".")[2], ""),
+            _text(entry.get("returns")) or _annotated(entry.get("signature")),
         )
         for index, entry in enumerate(entries)
     ]
+
+
+def _annotated(signature: Any) -> str:
+    return parse_signature(signature).annotation
 
 
 def _text(value: Any) -> str:

@@ -22,6 +22,7 @@ _SCALAR = re.compile(
 _NONE = re.compile(
     r"^(returns? )?(none|nothing)\b(?! (for|when|where|if|on|in))|no return|forgets? (to|the) return", re.I
 )
+_SCALAR_TENSOR = re.compile(r"\b(0-?d|zero-dim\w*|scalar) tensor\b|\btensor\b.*\bshape \(\)", re.I)
 _TEXTS = re.compile(r"\blist of (str|strings|texts)\b|\blist\[str\]", re.I)
 _NESTED = re.compile(r"\blist of (lists|tuples|dicts)\b|\blist\[(list|tuple|dict)", re.I)
 _WRONG_COUNT = re.compile(
@@ -42,12 +43,13 @@ _CONSTANT = re.compile(
     r"same|0|zero|"
     r"equal|identical|1\.0|0\.0)|\bno (variance|variation|spread)\b|\bzero (variance|std)\b|\bdepends only on the "
     r"prompt\b|"
-    r"\bignores the completion\b",
+    r"\bignores the completion\b|\b[01](\.0)? for (almost |nearly )?(all|every|each|any) (completion|answer|response|"
+    r"sample|output)|\ball completions?\b.{0,40}\bget 0\b",
     re.I,
 )
 _SUSPECTED = re.compile(
     r"\b(may|might|maybe|often|mostly|nearly|almost|usually|likely|probably|can "
-    r"be|seems?|suspected?|rarely|hardly|some|"
+    r"be|seems?|suspected?|rarely|hardly|most|some|"
     r"sparse|9\d ?%)\b",
     re.I,
 )
@@ -55,7 +57,7 @@ _NEGATIVE = re.compile(r"-\s*\d|negative|below 0|below zero|less than (0|zero)",
 _ERASED = re.compile(r"\bmin\(\s*(reward|score|r|base|value)\w*\s*,", re.I)
 _CLAMPED = re.compile(r"max\(\s*0(\.0)?\s*,\s*min\(", re.I)
 _OPTIONAL = re.compile(r"\bnone\b", re.I)
-_ALL = re.compile(r"\b(all|every|both|each)\b", re.I)
+_ALL = re.compile(r"\bboth\b|\b(all|every) (functions?|rewards?|of them)\b|\bsame rows?\b", re.I)
 _GOOD = Example(
     {}, {"rewards": [{"name": "f", "signature": "def f(completions, **kwargs)", "returns": "one float each"}]}
 )
@@ -82,7 +84,7 @@ def returned_shape(text: str) -> Shape | None:
         return "single"
     if _NONE.search(text):
         return "none"
-    return "scalar" if _SCALAR.search(text) else None
+    return "scalar" if _SCALAR.search(text) or _SCALAR_TENSOR.search(text) else None
 
 
 def _literal_shape(text: str) -> Shape | Literal[""] | None:
@@ -95,8 +97,11 @@ def _literal_shape(text: str) -> Shape | Literal[""] | None:
         if len(node.elts) == 1 and not isinstance(node.elts[0], ast.Starred):
             return "single"
         return "text" if node.elts and isinstance(getattr(node.elts[0], "value", None), str) else ""
-    if isinstance(node, ast.ListComp | ast.BinOp):
+    if isinstance(node, ast.ListComp):
         return ""
+    if isinstance(node, ast.BinOp):
+        lists = any(isinstance(side, ast.List | ast.ListComp) for side in (node.left, node.right))
+        return "" if lists else "scalar" if isinstance(node.op, ast.Div) else None
     if isinstance(node, ast.Dict | ast.DictComp | ast.Set | ast.SetComp):
         return "dict"
     if isinstance(node, ast.Constant):

@@ -17,7 +17,8 @@ _ITEM = r"(completions?(\[\w+\])?|comp|compl|c|x|text|response|output|answer_tex
 _STRING = re.compile(
     rf"\b{_ITEM}\.(startswith|endswith|strip|lstrip|rstrip|split|lower|upper|find|rfind|count|replace|partition|"
     rf"splitlines|index)\b|\bre\.\w+\([^)]*,\s*{_ITEM}\b|\.(search|match|fullmatch|findall)\({_ITEM}\b|"
-    rf"['\">]\s+(not )?in {_ITEM}\b|\bas (a )?(plain )?(str|strings?|texts?)\b|\b(plain|raw) (strings?|texts?)\b|"
+    rf"['\">]\s+(not )?in {_ITEM}\b|\b{_ITEM}\s*[!=]=|\bas (a )?(plain )?(str|strings?|texts?)\b|\b(plain|raw) "
+    rf"(strings?|texts?)\b|"
     rf"\b(treats?|expects?|assumes?) .*(str|strings?|text)\b|\bstring "
     rf"(methods?|operations?|code)\b|\bregex\b.*\bcompletion",
     re.I,
@@ -163,8 +164,7 @@ def reward_expects_prefilled_text(setup: Setup, facts: Facts) -> Outcome:
 
     def judge(reward: Reward) -> Fail | None:
         said = f"{reward.reads} {reward.returns} {reward.text}"
-        shipped = reward.name.rpartition(".")[2] == "think_format_reward" and tag.startswith("<think")
-        if not shipped and not (tag in said and _PREFIX.search(said)):
+        if tag not in said or not _PREFIX.search(said):
             return None
         return fail(
             "model.chat_template_prefills",

@@ -2,54 +2,17 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
 
 from grpo_rlvr.config.facts import Facts
 from grpo_rlvr.config.rule import PASS, Example, Fail, Outcome, fail, not_applicable, rule
+from grpo_rlvr.config.rules.reward_columns import column_names, each_reward, hidden_columns, passed_names
 from grpo_rlvr.config.signature import Reward, rewards_of
 from grpo_rlvr.config.view import ConfigView
 from grpo_rlvr.errors import nearest
 from grpo_rlvr.models.setup import Setup
 
-# Columns that the trainer takes out before it passes the rest to a reward, and the one it replaces.
-_HIDDEN = ("prompt", "completion", "completion_ids")
-_IMAGE_COLUMNS = frozenset({"prompt", "image", "images"})
 _DATASET = {"columns": ["prompt", "answer"], "format": "string"}
 _GOOD = {"name": "correct", "signature": "def correct(completions, answer, **kwargs)"}
-
-
-def passed_names(facts: Facts) -> tuple[str, ...]:
-    """Return the keyword arguments that the trainer passes to every reward, dataset columns left out."""
-    names = ["prompts", "completions"]
-    if facts.trl_is(">=0.18"):
-        names.append("completion_ids")
-    if facts.trl_is(">=0.20"):
-        names.append("trainer_state")
-    if facts.trl_is(">=1.0"):
-        names += ["log_extra", "log_metric"]
-    if facts.trl_is(">=0.29") and facts.setup.get("environment_factory"):
-        names.append("environments")
-    return tuple(names)
-
-
-def hidden_columns(facts: Facts) -> tuple[str, ...]:
-    """Return the column names that never reach a reward under this TRL version."""
-    return _HIDDEN if facts.trl_is(">=0.18") else _HIDDEN[:2]
-
-
-def column_names(facts: Facts) -> tuple[str, ...] | None:
-    """Return the dataset columns that reach a reward, None when the columns are not stated."""
-    if facts.columns is None:
-        return None
-    return tuple(name for name in facts.columns if name not in hidden_columns(facts))
-
-
-def _each(setup: Setup, judge: Callable[[Reward], Fail | None]) -> Outcome:
-    rewards = rewards_of(setup.rewards)
-    if not rewards:
-        return not_applicable("the setup states no reward functions")
-    failures: Iterable[Fail | None] = (judge(reward) for reward in rewards)
-    return [failure for failure in failures if failure is not None] or PASS
 
 
 @rule(
@@ -84,7 +47,7 @@ def reward_required_parameter_missing(setup: Setup, facts: Facts) -> Outcome:
             f"{', '.join(columns) if columns else '(not stated)'}; rename the column or the parameter.",
         )
 
-    return _each(setup, judge)
+    return each_reward(setup, judge)
 
 
 @rule(
@@ -114,7 +77,7 @@ def reward_without_kwargs(setup: Setup, facts: Facts) -> Outcome:
             "keyword. Add **kwargs.",
         )
 
-    return _each(setup, judge)
+    return each_reward(setup, judge)
 
 
 @rule(
@@ -137,128 +100,7 @@ def reward_positional_only(setup: Setup) -> Outcome:
             message=f"{reward.shown} takes {', '.join(only)} by position only; TRL passes keywords. Drop the slash.",
         )
 
-    return _each(setup, judge)
-
-
-@rule(
-    "reward-column-passed-twice",
-    severity="error",
-    what="A dataset column has a name that the trainer passes itself.",
-    why="prompts and completions (and completion_ids in some versions) are handed over twice, so the call raises "
-    "TypeError at the first step.",
-    bad=Example({}, {"dataset": {"columns": ["prompt", "completions"]}}),
-    good=Example({}, {"dataset": _DATASET}),
-    sources=("huggingface/trl:trl/trainer/grpo_trainer.py",),
-)
-def reward_column_passed_twice(facts: Facts, config: ConfigView) -> Outcome:
-    if facts.columns is None:
-        return not_applicable("dataset.columns is not stated")
-    if config.flag("remove_unused_columns"):
-        return PASS
-    twice = [name for name in facts.columns if name in ("prompts", "completions")]
-    if not twice:
-        return PASS
-    return fail(
-        "dataset.columns",
-        value=twice,
-        message=f"Column {', '.join(twice)} has a name that TRL passes to rewards itself, so a reward gets it twice. "
-        "Rename the column.",
-    )
-
-
-@rule(
-    "reward-column-overwritten",
-    severity="error",
-    trl=">=0.20",
-    what="A reward reads a dataset column whose name the trainer overwrites.",
-    why="trainer_state, log_extra and log_metric are set by the trainer after the columns, so the reward gets the "
-    "trainer's object instead of the column.",
-    bad=Example({}, {"dataset": {"columns": ["prompt", "trainer_state"]}}),
-    good=Example({}, {"dataset": _DATASET}),
-    sources=("huggingface/trl:trl/trainer/grpo_trainer.py",),
-)
-def reward_column_overwritten(facts: Facts) -> Outcome:
-    if facts.columns is None:
-        return not_applicable("dataset.columns is not stated")
-    own = [name for name in passed_names(facts) if name not in ("prompts", "completions", "completion_ids")]
-    lost = [name for name in facts.columns if name in own]
-    if not lost:
-        return PASS
-    return fail(
-        "dataset.columns",
-        value=lost,
-        message=f"Column {', '.join(lost)} is overwritten by the trainer before rewards see it. Rename the column.",
-    )
-
-
-@rule(
-    "reward-column-hidden",
-    severity="error",
-    what="The gold data lies in a column that rewards never receive.",
-    why="The trainer takes prompt, completion and completion_ids out of what it passes, so a reward that reads them "
-    "gets nothing: KeyError, TypeError, or a constant.",
-    bad=Example(
-        {},
-        {
-            "dataset": {"columns": ["prompt", "completion"]},
-            "rewards": [{"name": "f", "signature": "def f(completions, **kwargs)"}],
-        },
-    ),
-    good=Example({}, {"dataset": _DATASET, "rewards": [_GOOD]}),
-    sources=("huggingface/trl:trl/trainer/grpo_trainer.py",),
-    requires=("reward-required-parameter-missing",),
-)
-def reward_column_hidden(setup: Setup, facts: Facts) -> Outcome:
-    if facts.columns is None:
-        return not_applicable("dataset.columns is not stated")
-    hidden = [name for name in facts.columns if name in hidden_columns(facts) and name != "prompt"]
-    if not hidden:
-        return PASS
-    rewards = rewards_of(setup.rewards)
-    read = [name for name in hidden for reward in rewards if re.search(rf"\b{name}\b(?!s)", reward.reads)]
-    # Nothing else in the dataset could hold the gold answer, and the reward does take columns.
-    only = len(facts.columns) <= 1 + len(hidden) and any(reward.signature.takes_any for reward in rewards)
-    if not read and not only:
-        return PASS
-    return fail(
-        "dataset.columns",
-        "rewards[].signature",
-        "rewards",
-        value=read or hidden,
-        message=f"Column {', '.join(read or hidden)} never reaches a reward function: TRL leaves it out of what it "
-        "passes. Rename it, for example to solution.",
-    )
-
-
-@rule(
-    "reward-columns-removed",
-    severity="error",
-    what="remove_unused_columns drops the columns that rewards read.",
-    why="Only prompt and images survive; a required parameter raises TypeError, and kwargs.get turns it into a "
-    "constant reward.",
-    bad=Example({"remove_unused_columns": True}, {"dataset": _DATASET, "rewards": [_GOOD]}),
-    good=Example({"remove_unused_columns": False}, {"dataset": _DATASET, "rewards": [_GOOD]}),
-    sources=("huggingface/transformers#43598",),
-    fix_safety="Restores TRL's default; a run that reads no column is not changed by it.",
-)
-def reward_columns_removed(config: ConfigView, setup: Setup, facts: Facts) -> Outcome:
-    if not config.flag("remove_unused_columns"):
-        return PASS
-    rewards = rewards_of(setup.rewards)
-    needed = [name for reward in rewards for name in reward.signature.required if name not in passed_names(facts)]
-    reading = [reward for reward in rewards if re.search(r"kwargs|column|\[['\"]", reward.reads)]
-    extra = [name for name in facts.columns or () if name not in _IMAGE_COLUMNS]
-    silent = bool(extra) and (not rewards or any(item.signature.takes_any and not item.reads for item in rewards))
-    if not needed and not reading and not silent:
-        return PASS
-    return fail(
-        "remove_unused_columns",
-        value=True,
-        message="remove_unused_columns=True drops every column but prompt and images before rewards see it (here "
-        f"{', '.join(dict.fromkeys([*needed, *extra])) or 'what they read'}). Set it to False, TRL's default.",
-        set={"remove_unused_columns": False},
-        safe=True,
-    )
+    return each_reward(setup, judge)
 
 
 @rule(
@@ -340,7 +182,8 @@ def reward_names_collide(setup: Setup) -> Outcome:
 )
 def reward_without_name(setup: Setup) -> Outcome:
     def judge(reward: Reward) -> Fail | None:
-        nameless = reward.signature.kind in ("partial", "method", "object") and "__name__" not in reward.text
+        named = "__name__" in reward.text and not re.search(r"\b(without|no|lacks|missing) (a )?__name__", reward.text)
+        nameless = reward.signature.kind in ("partial", "method", "object") and not named
         if not nameless:
             return None
         return fail(
@@ -351,7 +194,7 @@ def reward_without_name(setup: Setup) -> Outcome:
             "without __name__, which TRL reads before 1.9. Set __name__ on it, wrap it in a def, or use trl>=1.9.",
         )
 
-    return _each(setup, judge)
+    return each_reward(setup, judge)
 
 
 @rule(
@@ -374,7 +217,7 @@ def reward_async_not_awaited(setup: Setup) -> Outcome:
             message=f"{reward.shown} is async; TRL awaits rewards since 0.27. Make it a plain function, or upgrade.",
         )
 
-    return _each(setup, judge)
+    return each_reward(setup, judge)
 
 
 @rule(
@@ -400,10 +243,6 @@ RULES = (
     reward_required_parameter_missing,
     reward_without_kwargs,
     reward_positional_only,
-    reward_column_passed_twice,
-    reward_column_overwritten,
-    reward_column_hidden,
-    reward_columns_removed,
     reward_weights_count,
     reward_weights_all_zero,
     reward_names_collide,
