@@ -12,7 +12,9 @@ import pytest
 
 from grpo_rlvr.models.run import RunSpec, RunStatus
 from grpo_rlvr.runs import launch, list_runs, run_status, stop_run
-from grpo_rlvr.runs.process import MARK
+from grpo_rlvr.runs.process import MARK, is_alive
+from grpo_rlvr.runs.records import read_record
+from grpo_rlvr.runs.store import RunStore
 from grpo_rlvr.workspace import Workspace
 
 ENDED = ("halted", "finished", "failed", "stopped", "lost")
@@ -224,6 +226,10 @@ def await_end(run_id: str, workspace: Workspace, timeout_s: float = 170) -> RunS
     """Wait until a run has ended and nothing of it is alive, and return its status."""
     wait_until(lambda: run_status(run_id, workspace).state in ENDED, timeout_s, f"end of {run_id}")
     wait_until(lambda: not processes_of(run_id), 10, f"no process left of {run_id}")
+    folder = RunStore(workspace).get(run_id)
+    for number in range(1, folder.last_attempt() + 1):
+        supervisor = read_record(folder.attempt(number) / "process.json")
+        wait_until(lambda record=supervisor: not is_alive(record), 10, f"supervisor of {run_id} gone")
     return run_status(run_id, workspace)
 
 

@@ -187,7 +187,8 @@ def _judge_memory(plan: Plan, setup: dict[str, Any], found: Judgement) -> None:
         return
     from grpo_rlvr.memory import estimate
 
-    result = estimate(plan.spec.config, parse_setup(setup), trl_version=plan.interpreter.packages.get("trl"))
+    version = plan.interpreter.packages.get("trl")
+    result = estimate(plan.spec.config, parse_setup(setup), trl_version=version, workspace=plan.workspace)
     total = min(gpu.memory_total_gb for gpu in plan.gpus)
     peak = result.peak_gb
     if peak is None:

@@ -12,6 +12,8 @@ from grpo_rlvr.runs.process import is_alive
 from grpo_rlvr.runs.records import read_record
 
 WATCH_S = 1.0
+# A step that does not end may not outlive its supervisor for ever: nobody would stop it.
+ORPHAN_S = 600.0
 
 
 class StopFlag:
@@ -30,16 +32,25 @@ class StopFlag:
         request = read_record(self.folder / "stop.json")
         if request and request.get("attempt") == self.attempt:
             self._set(str(request.get("reason") or "stopped on request"))
+        self._check_supervisor()
         return self.reason
+
+    def _check_supervisor(self) -> None:
+        if self.supervisor and not is_alive(self.supervisor):
+            self._set("stopped: the supervising process of the run was killed")
 
     def _set(self, reason: str) -> None:
         self.reason = self.reason or reason
 
     def _watch(self) -> None:
-        while not self.reason:
+        lost: float | None = None
+        while True:
             time.sleep(WATCH_S)
             if not self.folder.exists():
                 # Nothing can be saved any more, and nobody could find the process later.
                 os._exit(1)
+            self._check_supervisor()
             if self.supervisor and not is_alive(self.supervisor):
-                self._set("stopped: the supervising process of the run was killed")
+                lost = lost or time.monotonic()
+                if time.monotonic() - lost > ORPHAN_S:
+                    os._exit(1)
