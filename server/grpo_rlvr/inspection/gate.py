@@ -45,13 +45,13 @@ def check_gate(workspace: Workspace, reading_id: str, rewards: Sequence[RewardSp
     try:
         reading = Reading.open(workspace, reading_id)
         events = reading.store.events()
+        stored = reading.store.scores()
     except EditedError as error:
         change: Change = error.change
         reason = GateReason(code="record_edited", message=error.message, remedy=error.remedy)
         return GateState(open=False, reading_id=reading_id, reasons=[reason], policy=policy, changed=[change])
     readers = list(fold(events).values())
     admitted = [reader for reader in readers if reader.looks and not reader.why_not(policy)]
-    stored = reading.store.scores()
     reasons, changed = _stale(reading, reward_digest(rewards, workspace), workspace)
     reasons += _policy_reasons(reading, policy, changed)
     reasons += _scoring_reasons(stored, policy)

@@ -72,8 +72,9 @@ class Judge:
         return score is not None and self.ranges[index].share(score) > min(self.threshold, 1 - 1e-9)
 
 
-def deciding(weights: Sequence[float], reads_row: Sequence[bool | None]) -> tuple[int, ...]:
-    """Return the rewards that decide: those with weight that were not shown to ignore the row, else all with weight."""
+def deciding(weights: Sequence[float], reads_row: Sequence[bool | None], broken: Sequence[bool]) -> tuple[int, ...]:
+    """Return the rewards that decide: of those that work and have weight, the ones not shown to ignore the row."""
     weighted = [i for i, weight in enumerate(weights) if weight > 0]
+    weighted = [i for i in weighted if not broken[i]] or weighted
     reading = [i for i in weighted if reads_row[i] is not False]
     return tuple(reading or weighted or range(len(weights)))

@@ -125,7 +125,7 @@ def _call_all(child: RewardChild, samples: Samples, policy: GatePolicy, report: 
     judge = Judge(
         weights=weights,
         ranges=tuple(range_of(call.scores) for call in calls),
-        primary=deciding(weights, reads),
+        primary=deciding(weights, reads, [call.broken for call in calls]),
         threshold=policy.rewarded_at,
     )
     return Scored(samples, names, calls, judge, reads)
@@ -139,7 +139,7 @@ def _result(reading_id: str, scored: Scored, found: auditing.Found, config: Mapp
     judge, rows = scored.judge, scored.rows
     totals = [judge.total(scores) for scores in rows]
     rewarded = [judge.rewarded(scores) for scores in rows]
-    broken = [name for i, name in enumerate(scored.names) if i in judge.primary and scored.calls[i].broken]
+    broken = [name for i, name in enumerate(scored.names) if judge.weights[i] > 0 and scored.calls[i].broken]
     return ScoreResult(
         reading_id=reading_id,
         samples=len(rows),

@@ -9,6 +9,7 @@ readings/<id>/reading.json    specs, digests, policy, the rows to read with thei
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import re
@@ -88,9 +89,10 @@ class ReadingStore:
         lines = [json.dumps(row, ensure_ascii=False) for row in rows]
         write_atomic(self.samples_file, "\n".join(lines) + "\n")
         write_json(self.scores_file, scores)
+        bound = {"key": seal.key_id(), "scores_sha256": hashlib.sha256(self.scores_file.read_bytes()).hexdigest()}
         write_atomic(self.journal_file, "")
         self._write_head(0, "")
-        write_json(self.reading_file, seal.sealed({**reading, "key": seal.key_id()}))
+        write_json(self.reading_file, seal.sealed({**reading, **bound}))
 
     def reading(self) -> dict[str, Any]:
         """Return the sealed description.
@@ -131,9 +133,17 @@ class ReadingStore:
         """Return the answer of the scoring and the scores of every sample.
 
         Raises:
-            EditedError: the file is missing or not JSON.
+            EditedError: the file is missing or was edited.
         """
-        return self._json(self.scores_file)
+        stated = self.reading()["scores_sha256"]
+        try:
+            data = self.scores_file.read_bytes()
+        except OSError as error:
+            raise self._edited(f"scores.json cannot be read: {error}") from None
+        if hashlib.sha256(data).hexdigest() != stated:
+            raise self._edited("scores.json was edited after it was written")
+        answer: dict[str, Any] = json.loads(data)
+        return answer
 
     def events(self) -> list[Event]:
         """Return the journal.
