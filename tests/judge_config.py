@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from grpo_rlvr.config import check
 from grpo_rlvr.models.check import Finding
-from grpo_rlvr.models.setup import parse_setup
+from grpo_rlvr.tools.check import check_config
+from grpo_rlvr.workspace import Workspace
 
 
 def judge(path: Path) -> Iterator[tuple[str, bool, str]]:
@@ -27,7 +27,9 @@ def judge_case(case: dict[str, Any]) -> tuple[bool, str]:
     """Return whether the answer to one case is right, and what was found."""
     context = case["context"]
     try:
-        result = check(case["config"], parse_setup(context), trl_version=context["versions"]["trl"])
+        result = check_config(
+            Workspace.open("."), config=case["config"], setup=context, trl_version=context["versions"]["trl"]
+        )
     except Exception as error:
         return False, f"raised {type(error).__name__}: {error}"
     expected = case["expect"]

@@ -209,6 +209,6 @@ def _verdict(findings: Sequence[Finding]) -> Any:
 def _located(finding: Finding, loaded: "LoadedConfig | None") -> Finding:
     if loaded is None:
         return finding
-    lines = (loaded.lines.get(name) or loaded.lines.get(name.partition(".")[0]) for name in finding.fields)
+    lines = (loaded.line_of(name) for name in finding.fields)
     finding.file, finding.line = loaded.file, next((line for line in lines if line), None)
     return finding

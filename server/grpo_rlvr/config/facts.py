@@ -162,6 +162,12 @@ class Facts:
         value = self.config.effective("model_init_kwargs.dtype") or self.config.effective("model_init_kwargs.torch_dtype")
         return str(value).removeprefix("torch.") if value is not None else None
 
+    @property
+    def bf16(self) -> bool:
+        """Whether forward passes run under bfloat16 autocast; TRL 0.19 and later turn it on unless fp16 is."""
+        stated = self.config.effective("bf16")
+        return not self.config.flag("fp16") if stated is None and self.trl_is(">=0.19") else bool(stated)
+
     # ------------------------------------------------------------------ generation
     @property
     def use_vllm(self) -> bool:

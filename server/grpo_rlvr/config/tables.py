@@ -33,6 +33,11 @@ class Table:
         """Return a field's default, None when this release does not have the field."""
         return self.fields.get(name, {}).get("default")
 
+    def is_switch(self, name: str) -> bool:
+        """Return whether a field takes true or false (or null) only."""
+        types = self.fields.get(name, {}).get("type")
+        return types == "boolean" or types == ["boolean", "null"]
+
     def schema(self) -> dict[str, Any]:
         """Return the whole table as one JSON Schema (draft 2020-12)."""
         return {

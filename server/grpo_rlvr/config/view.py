@@ -27,6 +27,12 @@ class ConfigView:
         broken: frozenset[str] = frozenset(),
     ) -> None:
         self.given, self.table, self.unread, self.broken = given, table, unread, broken
+        # `**name` in a script: a dict whose keys are unknown may set any option that is not set beside it.
+        self.unpacked = next((name for name in sorted(unread) if name.startswith("**")), None)
+
+    def names(self) -> list[str]:
+        """Return every kwarg that the config states, also those whose value could not be read."""
+        return [*self.given, *sorted(name for name in self.unread if name.isidentifier() and name not in self.given)]
 
     def has(self, name: str) -> bool:
         """Return whether the config states this kwarg itself (also when its value could not be read)."""
@@ -48,13 +54,18 @@ class ConfigView:
             Unknown: the value could not be read, or has the wrong type.
         """
         head = name.partition(".")[0]
-        if head in self.unread:
-            raise Unknown(f"the value of {head} could not be read")
+        if head in self.unread or name in self.unread:
+            raise Unknown(f"the value of {name} could not be read")
+        if self.unpacked and head not in self.given:
+            raise Unknown(f"{self.unpacked} may set {head}")
         if head in self.broken:
             raise Unknown(f"{head} has a value that is reported on its own")
         if "." in name:
             return self._nested(name)
-        return self.given[name] if name in self.given else self.table.default(name)
+        value = self.given[name] if name in self.given else self.table.default(name)
+        # A switch may be written 0 or 1; rules see false or true.
+        is_number = isinstance(value, int) and not isinstance(value, bool)
+        return bool(value) if is_number and self.table.is_switch(name) else value
 
     def number(self, name: str) -> float | None:
         """Return a numeric value in force, None when unset or no number."""

@@ -2,6 +2,7 @@
 
 from grpo_rlvr.config.rule import Rule
 from grpo_rlvr.config.rules import (
+    arguments,
     batch,
     completion_length,
     dataset,
@@ -17,6 +18,7 @@ from grpo_rlvr.config.rules import (
     precision,
     recipe,
     resume,
+    reward_columns,
     reward_signal,
     reward_text,
     rewards,
@@ -31,6 +33,7 @@ from grpo_rlvr.config.rules import (
 RULES: tuple[Rule, ...] = (
     *kwargs.RULES,
     *values.RULES,
+    *arguments.RULES,
     *batch.RULES,
     *generation.RULES,
     *completion_length.RULES,
@@ -50,6 +53,7 @@ RULES: tuple[Rule, ...] = (
     *dataset.RULES,
     *vision.RULES,
     *rewards.RULES,
+    *reward_columns.RULES,
     *reward_signal.RULES,
     *reward_text.RULES,
     *recipe.RULES,

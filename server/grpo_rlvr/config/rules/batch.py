@@ -28,8 +28,8 @@ ONE = {"hardware": {"num_processes": 1}}
     sources=("modelscope/ms-swift#3980", "trl/trainer/grpo_config.py"),
 )
 def group_smaller_than_two(config: ConfigView) -> Outcome:
-    group = config.integer("num_generations")
-    if group is None or group >= 2:
+    group = config.effective("num_generations")
+    if isinstance(group, int) and group >= 2:
         return PASS
     return fail(
         "num_generations",

@@ -17,15 +17,15 @@ OLD = {"versions": {"trl": "1.16.0", "transformers": "5.24.0"}}
 
 
 def _unknown(config: ConfigView, belongs: Callable[[str, Lifetime], bool]) -> list[str]:
-    names = [name for name in config.given if not config.exists(name)]
+    names = [name for name in config.names() if not config.exists(name)]
     return [name for name in names if belongs(name, lifetime(name, config.table))][:MAX_NAMES]
 
 
 def _replaced(config: ConfigView, name: str, note: str, replacement: Replacement) -> Fail:
     target = next((to for to in replacement.to if config.exists(to)), None)
-    value = config.given[name]
-    if target is None or config.has(target):
-        also = f" {target} is set already." if target else ""
+    value = config.given.get(name)
+    if target is None or config.has(target) or name not in config.given:
+        also = "" if not target else f" {target} is set already." if config.has(target) else f" Its name here is {target}."
         text = f"{note} {replacement.note}{also}".strip()
         return fail(name, value=value, message=f"{text} Remove {name}.", unset=(name,), safe=_drop_is_safe(config, name))
     changed = replacement.convert(value)
@@ -79,7 +79,7 @@ def not_yet_existing_kwarg(config: ConfigView, versions: Versions) -> Outcome:
             found.append(_replaced(config, name, note, replacement))
         else:
             advice = f"{note} Upgrade to {life.arrives} or later, or leave it out."
-            found.append(fail(name, value=config.given[name], message=advice, unset=(name,)))
+            found.append(fail(name, value=config.given.get(name), message=advice, unset=(name,)))
     return found or PASS
 
 
@@ -96,8 +96,8 @@ def not_yet_existing_kwarg(config: ConfigView, versions: Versions) -> Outcome:
 def argument_of_something_else(config: ConfigView) -> Outcome:
     found = []
     for name in _unknown(config, lambda name, life: not life.known and name in ELSEWHERE):
-        value = config.given[name]
-        if name in MODEL_INIT:
+        value = config.given.get(name)
+        if name in MODEL_INIT and name in config.given:
             target = "dtype" if name == "torch_dtype" and config.exists("num_generations_eval") else name
             merged = {**as_mapping(config.given.get("model_init_kwargs")), target: value}
             message = f"GRPOConfig has no {name}: write model_init_kwargs={{'{target}': {value!r}}}."
@@ -130,8 +130,9 @@ def unknown_kwarg(config: ConfigView) -> Outcome:
         guess = nearest(name, config.table.fields)
         target = guess.partition("'")[2].partition("'")[0]
         message = f"{note.rstrip('.')}{guess or ': remove it'}"
-        renamed = {target: config.given[name]} if target and not config.has(target) else {}
-        found.append(fail(name, value=config.given[name], message=message, set=renamed, unset=(name,)))
+        keeps = bool(target) and not config.has(target) and name in config.given
+        renamed = {target: config.given[name]} if keeps else {}
+        found.append(fail(name, value=config.given.get(name), message=message, set=renamed, unset=(name,)))
     return found or PASS
 
 

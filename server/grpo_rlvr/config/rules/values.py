@@ -39,6 +39,12 @@ MEANT: dict[tuple[str, str], tuple[dict[str, Any], str]] = {
 SPELLING = {key for key, (_, note) in MEANT.items() if note.startswith("it is spelled")}
 
 
+# Options whose words only their help names.
+WORDS: dict[str, list[Any]] = {
+    "ddp_backend": ["nccl", "gloo", "mpi", "ccl", "xccl", "hccl", "cncl", "mccl", "hpu", "neuron", "cpu:gloo,cuda:nccl", None]
+}
+
+
 @dataclass(frozen=True)
 class Range:
     """Bounds of a number; an open bound is not allowed itself."""
@@ -136,7 +142,7 @@ def value_of_wrong_type(config: ConfigView, table: Table) -> Outcome:
 def value_not_allowed(config: ConfigView, table: Table) -> Outcome:
     found = []
     for name, value in config.given.items():
-        allowed = table.fields.get(name, {}).get("enum")
+        allowed = table.fields.get(name, {}).get("enum") or (WORDS.get(name) if config.exists(name) else None)
         if allowed is None or name in config.broken or _among(value, allowed):
             continue
         found.append(_not_allowed(config, name, value, allowed))
