@@ -1,7 +1,9 @@
 """From signals to labels: which rules fired, in the order of causes, and what remains when none did."""
 
 from grpo_rlvr.metrics.context import Context
-from grpo_rlvr.metrics.rules import RULES, finding, saturated
+from grpo_rlvr.metrics.finding import finding
+from grpo_rlvr.metrics.rules import RULES
+from grpo_rlvr.metrics.rules_trend import saturated
 from grpo_rlvr.metrics.signals import FEW, WEAK, Signals
 from grpo_rlvr.models.recommend import LabelFinding
 

@@ -18,9 +18,9 @@ Direction = Literal["up", "down", "flat", "unknown"]
 # Fewer rows carry no trend claim (the smallest exact p of four values is .083); up to the second, only a weak one.
 FEW, WEAK = 10, 20
 # Levels of the tests. A falling reward is the costly miss, so it is taken at the usual level.
-P_TREND, P_FALLING_REWARD, P_BREAK = 0.01, 0.05, 0.001
-# A change counts from a tenth of the start and one noise sd; without a trend, from two noise sds between the ends.
-SMALLEST_SHARE, STATE_SDS = 0.1, 2.0
+P_TREND, P_FALLING_REWARD, P_BREAK = 0.01, 0.04, 0.001
+# A change counts from a tenth of the start and from one noise sd on.
+SMALLEST_SHARE = 0.1
 # In a table of window means there is no test: only changes of a quarter or more are spoken of.
 WINDOW_CHANGE = 0.25
 
@@ -73,13 +73,7 @@ class Signal:
 
     @cached_property
     def trend(self) -> Trend | None:
-        """Of block means from 20 rows on, of the raw rows below."""
-        if self.n < FEW:
-            return None
-        return trend(self.blocks if self.n >= WEAK else self.values)
-
-    @cached_property
-    def raw_trend(self) -> Trend | None:
+        """Over all rows, None below ten."""
         return trend(self.values) if self.n >= FEW else None
 
     @cached_property
@@ -96,15 +90,23 @@ class Signal:
         """up, down or flat; unknown below ten rows (below three windows)."""
         if self.n < FEW:
             return self._few()
+        return self._moved(self.level)
+
+    def _moved(self, level: float) -> Direction:
+        """Direction at a level of the test, if the change is of a size that counts."""
         found = self.trend
-        smallest = max(SMALLEST_SHARE * abs(self.start), self.noise_sd)
-        if found and found.p < self.level and abs(found.change) > smallest:
-            return "up" if found.change > 0 else "down"
-        if self.n >= WEAK and abs(self.end - self.start) > max(
-            SMALLEST_SHARE * abs(self.start), STATE_SDS * self.noise_sd
-        ):
-            return "up" if self.end > self.start else "down"
-        return "flat"
+        if found is None or found.p >= level:
+            return "flat"
+        # A step late in the run has a small Theil-Sen slope: the medians of both ends show its size.
+        sizes = (found.change, self.end - self.start)
+        if found.tau > 0 and max(sizes) > self.smallest:
+            return "up"
+        return "down" if found.tau < 0 and min(sizes) < -self.smallest else "flat"
+
+    @cached_property
+    def smallest(self) -> float:
+        """The smallest change that counts, in the unit of the series."""
+        return max(SMALLEST_SHARE * abs(self.start), self.noise_sd)
 
     def _few(self) -> Direction:
         if not self.aggregated or self.n < 2:
@@ -117,16 +119,35 @@ class Signal:
 
     @cached_property
     def falls(self) -> bool:
-        """The falling-reward test: against its own trend, its ends, and its best fifth."""
+        """The falling-reward test: over the run, from its best fifth on, and for a sudden end."""
         if self.n < FEW:
             return self.direction == "down"
-        if self.direction == "down":
-            return True
-        smallest = max(SMALLEST_SHARE * abs(self.start), self.noise_sd)
-        found = self.trend
-        if self.n >= WEAK and found and found.p < P_FALLING_REWARD * self.level / P_TREND and found.change < -smallest:
-            return True
-        return self.n >= WEAK and self.peak - self.end > max(3.0 * self.noise_sd, 0.25 * abs(self.peak))
+        if self.n < WEAK:
+            return self.direction == "down"
+        loose = self.level * P_FALLING_REWARD / P_TREND
+        return self._moved(loose) == "down" or self._falls_from_peak() or self._dropped_dead()
+
+    def _falls_from_peak(self) -> bool:
+        """A decline from the best fifth to the end, as strict as a test chosen after looking has to be."""
+        import numpy as np
+
+        parts = np.array_split(self.values, 5)
+        best = int(np.argmax([np.median(part) for part in parts]))
+        tail = np.concatenate(parts[best:])
+        if best == 4 or len(tail) < FEW or self.peak - self.end < max(2.0 * self.noise_sd, 0.25 * abs(self.peak)):
+            return False
+        found = trend(tail)
+        return found is not None and found.p < self.level / 10.0 and found.change < 0.0
+
+    def _dropped_dead(self) -> bool:
+        """The last tenth (three rows at least) is dead: far below the best level, which most rows before still had."""
+        import numpy as np
+
+        size = max(3, self.n // 10)
+        last, rest = float(self.values[-size:].max()), float(np.median(self.values[:-size]))
+        if self.peak > 0.0 and (last > 0.25 * self.peak or rest < 0.5 * self.peak):
+            return False
+        return self.peak - last > (3.0 if self.peak > 0.0 else 5.0) * self.noise_sd
 
     @cached_property
     def break_row(self) -> int | None:

@@ -1,4 +1,4 @@
-"""Statistics for short noisy series: rank tests on block means, robust sizes, robust noise. From scipy."""
+"""Statistics for short noisy series: rank tests that know of drift, robust sizes, robust noise. From scipy."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,8 +11,10 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-# Means of ten equal blocks carry a trend test: raw rows of entropy, kl and length drift too much for one.
+# Blocks that a series is cut into to look at its course.
 BLOCKS = 10
+# Kendall's tau that drift with a correlation of 0.65 reaches in fewer than one series of a hundred (simulated).
+_MONOTONE_SHORT, _MONOTONE = 0.85, 0.7
 # The rank tests are quadratic: longer series are averaged down to this many values first.
 _MOST = 1000
 
@@ -56,7 +58,11 @@ def block_means(values: "Floats", blocks: int = BLOCKS) -> "Floats":
 
 
 def trend(values: "Floats") -> Trend | None:
-    """Mann-Kendall (exact up to ten values) and Theil-Sen; None below four values."""
+    """Mann-Kendall with its variance inflated by the rows' own autocorrelation, and Theil-Sen; None below four values.
+
+    Without the inflation, drifting noise (entropy, length, KL) is called a trend several times as often as the level
+    says; with it, the level holds up to a correlation of 0.65 and white noise loses next to no power.
+    """
     import numpy as np
 
     n = len(values)
@@ -68,12 +74,31 @@ def trend(values: "Floats") -> Trend | None:
     x = np.arange(len(values), dtype=float)
     if float(values.max()) == float(values.min()):
         return Trend(n, 0.0, 1.0, 0.0, 0.0, 0.0)
-    result = stats.kendalltau(x, values)
+    tau, raw_p = stats.kendalltau(x, values)
+    phi = neighbour_correlation(values)
+    if abs(tau) >= (_MONOTONE_SHORT if n < 15 else _MONOTONE):
+        # So even a course is a trend, not drift: what counts is the correlation about it.
+        phi = min(phi, neighbour_correlation(values - stats.theilslopes(values, x)[0] * x, around_mean=True))
+    z = float(stats.norm.isf(raw_p / 2.0)) if raw_p > 0.0 else 38.0
+    p = float(2.0 * stats.norm.sf(z / np.sqrt((1.0 + phi) / (1.0 - phi))))
     slope, _, low, high = stats.theilslopes(values, x, 0.95)
     span = len(values) - 1
-    return Trend(
-        n, float(result.statistic), float(result.pvalue), float(slope) * span, float(low) * span, float(high) * span
-    )
+    return Trend(n, float(tau), p, float(slope) * span, float(low) * span, float(high) * span)
+
+
+def neighbour_correlation(values: "Floats", around_mean: bool = False) -> float:
+    """Lag-one correlation of an AR(1) series, 0 to 0.9, from differences (a step counts little) or about the mean."""
+    import numpy as np
+
+    if around_mean:
+        rest = values - values.mean()
+        total = float(np.sum(rest**2))
+        plain = float(np.sum(rest[1:] * rest[:-1])) / total if total > 0.0 else 0.0
+        # The estimate is too low in short series by about (1 + 4 phi) / n.
+        return min(max((len(values) * plain + 1.0) / max(len(values) - 4.0, 1.0), 0.0), 0.9)
+    one, two = np.diff(values), values[2:] - values[:-2]
+    near = float(np.var(one))
+    return min(max(float(np.var(two)) / near - 1.0, 0.0), 0.9) if near > 0.0 and len(two) else 0.0
 
 
 @dataclass(frozen=True)
@@ -85,27 +110,16 @@ class Noise:
 
 
 def noise(values: "Floats") -> Noise:
-    """Noise from differences of rows one and two apart, so that a trend does not count as noise."""
+    """Noise from the differences of neighbours, so that neither a trend nor a few spikes count as noise."""
     import numpy as np
 
     if len(values) < 5:
         return Noise(float(np.std(values)) if len(values) > 1 else 0.0, 0.0)
-    one, two = np.diff(values), values[2:] - values[:-2]
-    near, far = _spread(one), _spread(two)
-    if near == 0.0:
-        near, far = float(np.sqrt(np.mean(one**2))), float(np.sqrt(np.mean(two**2)))
-    if near == 0.0:
-        return Noise(0.0, 0.0)
-    # An AR(1) series has var(x[t+1]-x[t]) = 2 s2 (1-phi) and var(x[t+2]-x[t]) = 2 s2 (1-phi^2).
-    phi = min(max(far**2 / near**2 - 1.0, 0.0), 0.9)
+    steps = np.diff(values)
+    near = float(np.median(np.abs(steps))) / 0.6745 or float(np.sqrt(np.mean(steps**2)))
+    # An AR(1) series has var(x[t+1]-x[t]) = 2 s2 (1-phi); more than 0.65 is not seen in logs, only misestimated.
+    phi = min(neighbour_correlation(values), 0.65)
     return Noise(near / float(np.sqrt(2.0 * (1.0 - phi))), phi)
-
-
-def _spread(values: "Floats") -> float:
-    """Standard deviation by the median absolute value (differences have mean zero)."""
-    import numpy as np
-
-    return float(np.median(np.abs(values))) / 0.6745
 
 
 def ends(values: "Floats", share: float = 0.2) -> tuple[float, float]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # Names that several frameworks print: they do not tell who wrote the log.
 _SHARED_NAMES = frozenset(
-    "loss grad_norm learning_rate epoch step reward reward_std kl entropy clip_ratio time".split()
+    ["loss", "grad_norm", "learning_rate", "epoch", "step", "reward", "reward_std", "kl", "entropy", "clip_ratio", "time"]
 )
 
 

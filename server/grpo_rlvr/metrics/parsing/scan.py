@@ -64,6 +64,13 @@ class Scanner:
             return
         self._piece(line, number)
 
+    def take(self, row: Row, number: int, quoted: str = "") -> bool:
+        """Take one row that is a dictionary already; False, and counted as unread, when it holds no metric."""
+        taken = self._row(row, number, "json")
+        if not taken and quoted:
+            self._unread(number, quoted, "no metric in it")
+        return taken
+
     def result(self) -> Scan:
         """Close what is open and return everything."""
         self._close_open()

@@ -118,8 +118,7 @@ def _whole_json(text: str) -> Scan | None:
         return None
     scanner = Scanner()
     for number, row in enumerate(rows, 1):
-        if isinstance(row, Mapping) and not scanner._row(dict(row), number, "json"):
-            scanner._unread(number, json.dumps(row)[:200], "entry of the list, no metric in it")
+        scanner.take(dict(row) if isinstance(row, Mapping) else {}, number, json.dumps(row)[:200])
     scan = scanner.result()
     scan.formats = {
         "trainer_state.json" if isinstance(document, dict) and "log_history" in document else "json": len(rows)
@@ -192,7 +191,7 @@ def _wandb(path: Path) -> Scan:
 def _scan_rows(rows: list[dict[str, Any]], name: str) -> Scan:
     scanner = Scanner()
     for number, row in enumerate(rows, 1):
-        scanner._row(row, number, "json")
+        scanner.take(row, number)
     scan = scanner.result()
     scan.formats = {name: len(rows)}
     return scan

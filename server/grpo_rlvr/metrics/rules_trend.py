@@ -1,0 +1,180 @@
+"""Rules on the course of a run: rewards that fall, lengths that grow, entropy that is spent."""
+
+from grpo_rlvr.metrics.context import Context
+from grpo_rlvr.metrics.finding import finding
+from grpo_rlvr.metrics.limits import CUT_SHARE, GROWN, QUARTER, SATURATED, SPENT
+from grpo_rlvr.metrics.signals import FEW, WEAK, Signal, Signals
+from grpo_rlvr.models.recommend import Confidence, Evidence, LabelFinding
+
+
+def policy_falls_apart(s: Signals, c: Context) -> LabelFinding | None:
+    """The reward falls; with it, usually, entropy, KL, gradients or the sampler gap move."""
+    reward = s.get("reward")
+    if reward is None or reward.n < FEW or not reward.falls:
+        return _dies_at_once(s, reward) or _entropy_runs_away(s)
+    company = [e for e in map(lambda name: _moved_away(s, name), ("entropy", "logp_gap", "kl", "grad_norm")) if e]
+    best = max(reward.peak, reward.start)
+    dead = reward.end <= 0.5 * best if best > 0 else best - reward.end > 3 * reward.noise_sd
+    row = reward.break_row
+    where = f", breaking at row {row}" if row else ""
+    text = f"reward falls from {best:.3g} (best fifth) to {reward.end:.3g}{where}"
+    if dead:
+        return finding(
+            "divergence_nan",
+            "high" if reward.n >= WEAK else "medium",
+            "The policy falls apart: the reward is lost.",
+            reward.evidence(text),
+            *company,
+        )
+    return finding(
+        "divergence_nan",
+        "medium" if company else "low",
+        "The reward falls: the policy is getting worse.",
+        reward.evidence(text),
+        *company,
+    )
+
+
+def _dies_at_once(s: Signals, reward: Signal | None) -> LabelFinding | None:
+    """The first rows earn more than any row of the second half ever does, and the entropy breaks out in between."""
+    entropy = s.get("entropy")
+    if reward is None or entropy is None or reward.n < WEAK or entropy.n < WEAK:
+        return None
+    late = reward.values[reward.n // 2 :]
+    first, best = float(reward.values[:2].mean()), float(late.max())
+    if first - best <= max(3.0 * float(late.std()), 0.5 * abs(first)):
+        return None
+    start, largest = float(entropy.values[:2].mean()), float(entropy.values.max())
+    if start <= 0 or largest < 3.0 * start:
+        return None
+    return finding(
+        "divergence_nan",
+        "high",
+        "The policy falls apart within the first rows and never comes back.",
+        reward.evidence(f"reward {first:.3g} on the first two rows, at most {best:.3g} in the second half"),
+        entropy.evidence(f"entropy leaps from {start:.3g} to {largest:.3g}, then ends at {entropy.end:.3g}"),
+    )
+
+
+def _moved_away(s: Signals, name: str) -> Evidence | None:
+    signal = s.get(name)
+    if signal is None or signal.n < FEW or signal.start <= 0 or signal.ratio < 3.0:
+        return None
+    return signal.evidence(
+        f"{name} rises to {signal.ratio:.3g} times its start ({signal.start:.3g} to {signal.end:.3g})"
+    )
+
+
+def _entropy_runs_away(s: Signals) -> LabelFinding | None:
+    """Entropy at three times its start and rising, with no reward that would excuse it."""
+    entropy, reward = s.get("entropy"), s.get("reward")
+    if entropy is None or entropy.n < WEAK or entropy.direction != "up" or entropy.ratio < 3.0 or entropy.end < 1.0:
+        return None
+    if reward is not None and reward.direction != "down":
+        return None
+    return finding(
+        "divergence_nan",
+        "medium",
+        "Entropy runs away: the policy tends to noise.",
+        entropy.evidence(f"entropy rises to {entropy.ratio:.3g} times its start"),
+    )
+
+
+def reward_hacking(s: Signals, c: Context) -> LabelFinding | None:
+    """The trained reward rises or stays while an independent measure of the task falls, or does not follow."""
+    reward = s.get("reward")
+    if reward is None or reward.falls:
+        return None
+    tasks = [signal for signal in s.accuracies if signal.series.quantity == "accuracy" or signal.n >= 3]
+    tasks += [signal for signal in s.components if _is_task(signal.series.detail)]
+    for task in tasks:
+        if task.n < 3 or (task.series.quantity != "reward" and _same_column(task, reward)):
+            continue
+        if task.direction == "down" or (task.n >= FEW and task.falls):
+            name = task.series.detail or task.series.column
+            rising = "rises" if reward.direction == "up" else "holds"
+            confidence: Confidence = "high" if reward.direction == "up" else "medium"
+            return finding(
+                "reward_hacking",
+                confidence,
+                f"The reward {rising} while '{name}' falls: the reward is being gamed.",
+                reward.evidence(f"reward {reward.start:.3g} to {reward.end:.3g}"),
+                task.evidence(f"'{name}' {task.start:.3g} to {task.end:.3g}"),
+            )
+    return None
+
+
+def _is_task(name: str) -> bool:
+    """Reward functions that judge the task itself, by their names."""
+    return any(
+        word in name.lower()
+        for word in ("accura", "correct", "exact_match", "solve", "unit_test", "tests_pass", "gold")
+    )
+
+
+def _same_column(one: Signal, other: Signal) -> bool:
+    import numpy as np
+
+    return one.n == other.n and bool(np.allclose(one.values, other.values))
+
+
+def length_bias(s: Signals, c: Context) -> LabelFinding | None:
+    """Answers grow while the reward does not."""
+    length, reward, cut = s.get("length"), s.get("reward"), s.get("clipped")
+    if length is None or reward is None or length.n < FEW or reward.n < FEW:
+        return None
+    if length.direction != "up" or length.ratio < GROWN or reward.direction == "up":
+        return None
+    if cut is not None and cut.n >= FEW and cut.start > CUT_SHARE:
+        return None
+    strong = length.ratio >= 1.5 and length.n >= WEAK
+    move = "falls" if reward.falls else "stays"
+    return finding(
+        "length_bias",
+        "high" if strong and reward.falls else "medium" if strong else "low",
+        f"Answers grow to {length.ratio:.2g} times their length while the reward {move}.",
+        length.evidence(f"mean length {length.start:.4g} to {length.end:.4g} tokens"),
+        reward.evidence(f"reward {reward.start:.3g} to {reward.end:.3g}"),
+    )
+
+
+def length_collapse(s: Signals, c: Context) -> LabelFinding | None:
+    """Answers shrink to under a quarter and the reward goes with them."""
+    length, reward = s.get("length"), s.get("reward")
+    if length is None or reward is None or length.n < FEW or length.start <= 0:
+        return None
+    shortest = float(length.blocks.min()) if length.n >= WEAK else length.end
+    if shortest > QUARTER * length.start or not reward.falls:
+        return None
+    return finding(
+        "length_collapse",
+        "high" if length.n >= WEAK else "medium",
+        "Answers shrink to almost nothing and the reward falls with them.",
+        length.evidence(f"mean length {length.start:.4g}, down to {shortest:.4g} tokens"),
+        reward.evidence(f"reward {reward.start:.3g} to {reward.end:.3g}"),
+    )
+
+
+def entropy_collapse(s: Signals, c: Context) -> LabelFinding | None:
+    """Entropy below a quarter of its start, bought for nothing: the reward is flat or falls, and is not near its top."""
+    entropy, reward = s.get("entropy"), s.get("reward")
+    if entropy is None or reward is None or entropy.n < FEW or entropy.start <= 0:
+        return None
+    if entropy.ratio > SPENT or not entropy.falls:
+        return None
+    gained = reward.direction == "up" or (reward.n < FEW and reward.end > reward.start)
+    if gained or saturated(reward):
+        return None
+    sure = entropy.n >= WEAK and reward.n >= WEAK
+    return finding(
+        "entropy_collapse",
+        "high" if sure else "medium",
+        "Exploration is spent without any gain in reward.",
+        entropy.evidence(f"entropy {entropy.start:.3g} to {entropy.end:.3g} ({entropy.ratio:.2g} of its start)"),
+        reward.evidence(f"reward {reward.start:.3g} to {reward.end:.3g}"),
+    )
+
+
+def saturated(reward: Signal) -> bool:
+    """A reward that stays within 0 and 1 and ends near 1."""
+    return float(reward.values.min()) >= -1e-6 and float(reward.values.max()) <= 1.0 + 1e-6 and reward.end >= SATURATED
