@@ -76,6 +76,11 @@ _ACCURACY = re.compile(
 _COMPONENT = re.compile(
     r"^(?:rewards?|reward_func(?:tion)?s?|train_rewards?)[/_](?P<name>.+?)(?P<std>[/_]std)?(?:[/_]mean)?$"
 )
+# Shares of ways to fail, as verifiers log them by reason: they fall when things go well, whatever stands before them.
+_FAILURE = re.compile(
+    r"(^|_)(no_answer|bad_(format|row)|not_json|schema_error|wrong(_call)?|tests_failed|timeouts?|limit|died|hedge|partial"
+    r"|harness_error|incorrect|invalid|errors?|fail(s|ed|ures?)?)(_(rate|share|frac|fraction|count))?$"
+)
 _REWARD_WORD = re.compile(r"(_|^)(reward|rew|score)(_func(tion)?)?(_|$)")
 
 
@@ -138,6 +143,8 @@ def _by_shape(column: str, name: str) -> Meaning | None:
     if found := _COMPONENT.match(lowered):
         quantity = "component_std" if found["std"] else "component"
         return Meaning(quantity, detail=found["name"])
+    if _FAILURE.search(name):
+        return Meaning("other")
     if _ACCURACY.search(name):
         return Meaning("accuracy", scale=scale, detail=name)
     if _REWARD_WORD.search(name) and not name.endswith(("_std", "_max", "_min")) and "per_group" not in name:
