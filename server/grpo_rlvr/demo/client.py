@@ -16,6 +16,8 @@ from grpo_rlvr.demo.oracle import Judge, answer_form
 from grpo_rlvr.errors import UserError
 
 POLL_S = 1.0
+# A person wants to see progress, not every step.
+SAY_S = 5.0
 ENDED = frozenset({"halted", "finished", "failed", "stopped", "lost"})
 
 
@@ -59,7 +61,7 @@ class DemoClient:
         return (result.structured_content or json.loads(text)), False
 
     async def wait(self, run_id: str, what: str) -> dict[str, Any]:
-        """Poll a run until it ends, and say how far it is whenever that changed for two seconds.
+        """Poll a run until it ends, and say how far it is, at most every five seconds.
 
         Raises:
             DemoError: it did not finish; the end of its log is in the message.
@@ -68,7 +70,7 @@ class DemoClient:
         while True:
             status = await self.call("run_status", run_id=run_id)
             line = _progress_line(status)
-            if line != said and time.monotonic() - when > 2:
+            if line != said and time.monotonic() - when > SAY_S:
                 self.say(f"  {what}: {line}")
                 said, when = line, time.monotonic()
             if status["state"] in ENDED:

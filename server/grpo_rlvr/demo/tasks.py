@@ -98,7 +98,7 @@ def tiny_task() -> Task:
             "hardware": {"device": "cpu", "num_processes": 1},
             "dataset": {"columns": ["prompt", "gold"], "format": "string", "rows": 512, "max_prompt_tokens": 12},
         },
-        steps=150,
+        steps=100,
         fast_steps=30,
         aim=0.85,
     )
