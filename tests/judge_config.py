@@ -16,11 +16,17 @@ from grpo_rlvr.workspace import Workspace
 
 def judge(path: Path) -> Iterator[tuple[str, bool, str]]:
     """Yield id, right, and what was found, for every case of a file or folder."""
-    for file in sorted(path.rglob("*config*.jsonl")) if path.is_dir() else [path]:
+    for case in cases(path):
+        yield case["id"], *judge_case(case)
+
+
+def cases(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the config cases of a file, or of every JSON Lines file in a folder (other kinds of lines are passed over)."""
+    for file in sorted(path.rglob("*.jsonl")) if path.is_dir() else [path]:
         for line in file.read_text(encoding="utf-8").splitlines():
-            if line.strip():
-                case = json.loads(line)
-                yield case["id"], *judge_case(case)
+            case = json.loads(line) if line.strip() else {}
+            if {"config", "context", "expect"} <= set(case):
+                yield case
 
 
 def judge_case(case: dict[str, Any]) -> tuple[bool, str]:
@@ -44,7 +50,8 @@ def is_right(expected: dict[str, Any], findings: list[Finding]) -> bool:
     if expected["severity"] == "info":
         return "error" not in severities
     return any(
-        finding.severity == expected["severity"] and set(finding.fields) & set(expected["fields"]) for finding in findings
+        finding.severity == expected["severity"] and set(finding.fields) & set(expected["fields"])
+        for finding in findings
     )
 
 

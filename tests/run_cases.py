@@ -43,7 +43,11 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{'right' if right else 'WRONG'}  {identifier:<14} {text}", flush=True)
     wrong = sum(not result["right"] for result in results)
     if options.json:
-        print(json.dumps({"kind": options.kind, "right": len(results) - wrong, "wrong": wrong, "cases": results}, indent=1))
+        print(
+            json.dumps(
+                {"kind": options.kind, "right": len(results) - wrong, "wrong": wrong, "cases": results}, indent=1
+            )
+        )
     if not results:
         print(f"no cases of kind {options.kind} in {options.path}", file=sys.stderr)
         return 2

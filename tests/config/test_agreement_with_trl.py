@@ -20,10 +20,21 @@ TRL, TRANSFORMERS = version("trl"), version("transformers")
 TABLE = table(TRL, TRANSFORMERS)
 EXAMPLES = 2_500
 # Options that reach outside the config: files, folders, an engine that must be installed, objects that data cannot be.
-OUTSIDE = {"output_dir", "deepspeed", "fsdp", "fsdp_config", "local_rank", "log_level", "log_level_replica", "torch_compile"}
+OUTSIDE = {
+    "output_dir",
+    "deepspeed",
+    "fsdp",
+    "fsdp_config",
+    "local_rank",
+    "log_level",
+    "log_level_replica",
+    "torch_compile",
+}
 OUTSIDE |= {"torch_compile_backend", "torch_compile_mode", "tf32", "report_to"}
 NUMBERS = st.one_of(
-    st.integers(-2, 40), st.sampled_from([0.0, 0.1, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 16.0, -0.1, 1e-6, 1e6]), st.sampled_from([2**40])
+    st.integers(-2, 40),
+    st.sampled_from([0.0, 0.1, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 16.0, -0.1, 1e-6, 1e6]),
+    st.sampled_from([2**40]),
 )
 COUNTS = st.sampled_from([0, 1, 2, 3, 4, 6, 8, 8, 8, 12, 16, 16, 20, 24, 32, 64])
 WORDS = st.sampled_from(["", "auto", "no", "steps", "epoch", "none", "x", "8", "true", "{", "{}", '{"a": 1}', "grpo"])
@@ -93,7 +104,9 @@ def test_what_trl_rejects_is_an_error_and_what_we_pass_constructs(real: Any) -> 
     @given(config=configs(), world=st.sampled_from([1, 2, 3, 4, 8]))
     def agree(config: dict[str, Any], world: int) -> None:
         said = real(config, world)
-        setup = parse_setup({"hardware": {"num_processes": world}, "versions": {"trl": TRL, "transformers": TRANSFORMERS}})
+        setup = parse_setup(
+            {"hardware": {"num_processes": world}, "versions": {"trl": TRL, "transformers": TRANSFORMERS}}
+        )
         try:
             verdict = check(config, setup).verdict
         except InputError:

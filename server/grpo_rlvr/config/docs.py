@@ -66,9 +66,16 @@ def _index() -> str:
         "wrong thing, a warning probably wastes the run, an info is surprising but legitimate. `grpo-rlvr explain RULE` prints one.",
     ]
     for family, rules in _families():
-        lines += ["", f"## [{_title(family)}]({family}.md)", "", "| Rule | Severity | TRL | Pattern |", "|---|---|---|---|"]
         lines += [
-            f"| [{rule.id}]({family}.md#{rule.id}) | {rule.severity} | {_range(rule)} | {_cell(rule.what)} |" for rule in rules
+            "",
+            f"## [{_title(family)}]({family}.md)",
+            "",
+            "| Rule | Severity | TRL | Pattern |",
+            "|---|---|---|---|",
+        ]
+        lines += [
+            f"| [{rule.id}]({family}.md#{rule.id}) | {rule.severity} | {_range(rule)} | {_cell(rule.what)} |"
+            for rule in rules
         ]
     return "\n".join(lines) + "\n"
 

@@ -13,9 +13,9 @@ from grpo_rlvr.config.facts import Facts
 from grpo_rlvr.config.load_limits import checked_mapping
 from grpo_rlvr.config.rule import Fail, NotApplicable, Outcome, Rule
 from grpo_rlvr.config.rules import RULES
-from grpo_rlvr.config.tables import Table, newest_version, table
+from grpo_rlvr.config.tables import Table, is_newer_than_tables, newest_version, table, table_version
 from grpo_rlvr.config.typecheck import wrongly_typed
-from grpo_rlvr.config.versions import Versions, release
+from grpo_rlvr.config.versions import Versions
 from grpo_rlvr.config.view import ConfigView, Unknown
 from grpo_rlvr.models.check import CheckResult, Effective, Finding, Fix
 from grpo_rlvr.models.setup import Setup
@@ -107,8 +107,11 @@ def resolve_version(setup: Setup, argument: str | None) -> tuple[str, str]:
     stated = setup.get("versions.trl")
     for value, source in ((argument, "argument trl_version"), (stated, "setup versions.trl")):
         if value is not None:
-            release(str(value))
-            return str(value), source
+            table_version(str(value))
+            newer = (
+                f"; newer than the newest table ({newest_version()}), whose rules are applied: run the deep check too"
+            )
+            return str(value), source + (newer if is_newer_than_tables(str(value)) else "")
     return newest_version(), "newest version that has a table; the setup states none"
 
 
@@ -174,7 +177,11 @@ def finding_of(rule: Rule, failure: Fail) -> Finding:
 
 
 def apply_safe_fixes(
-    given: Mapping[str, Any], findings: Sequence[Finding], setup: Setup, version: str, unread: frozenset[str] = frozenset()
+    given: Mapping[str, Any],
+    findings: Sequence[Finding],
+    setup: Setup,
+    version: str,
+    unread: frozenset[str] = frozenset(),
 ) -> dict[str, Any]:
     """Return the config with every safe fix applied, checked again until no safe fix is left."""
     fixed = copy.deepcopy(dict(given))

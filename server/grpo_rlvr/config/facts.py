@@ -159,7 +159,9 @@ class Facts:
     @property
     def weights_dtype(self) -> str | None:
         """dtype that model_init_kwargs asks for (float32, bfloat16, auto, ...), None when it does not."""
-        value = self.config.effective("model_init_kwargs.dtype") or self.config.effective("model_init_kwargs.torch_dtype")
+        value = self.config.effective("model_init_kwargs.dtype") or self.config.effective(
+            "model_init_kwargs.torch_dtype"
+        )
         return str(value).removeprefix("torch.") if value is not None else None
 
     @property
@@ -194,7 +196,12 @@ class Facts:
         if self.vllm_mode == "device":
             device = self.config.text("vllm_device") or "auto"
             own = self.processes == 1 and self.gpus == 1
-            return device != "auto" and device.rpartition(":")[2].isdigit() and int(device.rpartition(":")[2]) < self.processes or own
+            return (
+                (device != "auto"
+                and device.rpartition(":")[2].isdigit()
+                and int(device.rpartition(":")[2]) < self.processes)
+                or own
+            )
         return self.colocate
 
     @property

@@ -30,7 +30,9 @@ def training_need_gb(facts: Facts) -> float | None:
         return None
     sharded = facts.processes if (facts.zero_stage or 0) >= 3 or facts.fsdp_version else 1
     if facts.peft:
-        weights = BYTES.get(facts.quantized or "", 2.0 if facts.weights_dtype in {"bfloat16", "float16", "auto"} else 4.0)
+        weights = BYTES.get(
+            facts.quantized or "", 2.0 if facts.weights_dtype in {"bfloat16", "float16", "auto"} else 4.0
+        )
         return facts.params_b * weights / sharded + OVERHEAD_GB
     return facts.params_b * 16 / sharded + OVERHEAD_GB
 

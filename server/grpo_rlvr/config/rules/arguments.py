@@ -154,7 +154,9 @@ def padding_multiple_not_a_number(config: ConfigView) -> Outcome:
     try:
         int(value)
     except ValueError:
-        return fail("pad_to_multiple_of", value=value, message=f"pad_to_multiple_of={value!r}: a whole number, null or 'auto'.")
+        return fail(
+            "pad_to_multiple_of", value=value, message=f"pad_to_multiple_of={value!r}: a whole number, null or 'auto'."
+        )
     return PASS
 
 
@@ -172,7 +174,9 @@ def unknown_debug_option(config: ConfigView) -> Outcome:
     wrong = [word for word in words if word not in DEBUG_WORDS]
     if not wrong:
         return PASS
-    return fail("debug", value=config.text("debug"), message=f"debug={' '.join(wrong)}: allowed are {', '.join(DEBUG_WORDS)}.")
+    return fail(
+        "debug", value=config.text("debug"), message=f"debug={' '.join(wrong)}: allowed are {', '.join(DEBUG_WORDS)}."
+    )
 
 
 @rule(
@@ -227,7 +231,12 @@ def parallelism_config_as_data(config: ConfigView) -> Outcome:
     fix_safety="Safe: the machine has nothing but its CPU.",
 )
 def bf16_without_gpu(config: ConfigView, facts: Facts) -> Outcome:
-    if facts.text("hardware.device") != "cpu" or not (facts.bf16 or config.flag("bf16_full_eval")) or not config.exists("use_cpu") or config.flag("use_cpu"):
+    if (
+        facts.text("hardware.device") != "cpu"
+        or not (facts.bf16 or config.flag("bf16_full_eval"))
+        or not config.exists("use_cpu")
+        or config.flag("use_cpu")
+    ):
         return PASS
     return fail(
         "bf16",

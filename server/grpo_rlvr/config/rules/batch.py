@@ -111,7 +111,12 @@ def _group_message(batch: Batch, parts: str) -> str:
     why="GRPO compares the completions of one prompt; TRL refuses a rollout that would cut a group.",
     bad=Example({"per_device_train_batch_size": 1, "num_generations": 8}, ONE),
     good=Example({"per_device_train_batch_size": 1, "gradient_accumulation_steps": 8, "num_generations": 8}, ONE),
-    sources=("huggingface/trl#2876", "huggingface/open-r1#249", "huggingface/open-r1#236", "trl/trainer/grpo_config.py"),
+    sources=(
+        "huggingface/trl#2876",
+        "huggingface/open-r1#249",
+        "huggingface/open-r1#236",
+        "trl/trainer/grpo_config.py",
+    ),
     fix_safety="Changes the batch, and with it what an update averages over.",
 )
 def batch_not_divisible_by_group(config: ConfigView, batch: Batch) -> Outcome:

@@ -32,7 +32,7 @@ def tokens_needed(task: str) -> int | None:
 def thinks(facts: Facts, config: ConfigView) -> str | None:
     """Return why the model is taken to think at length before it answers, None when nothing says so."""
     stated = facts.setup.get("model.thinking")
-    if stated is False or str(stated).lower() in {"off", "false", "disabled", "none"} and stated is not None:
+    if stated is False or (str(stated).lower() in {"off", "false", "disabled", "none"} and stated is not None):
         return None
     if config.exists("chat_template_kwargs") and config.mapping("chat_template_kwargs").get("enable_thinking") is False:
         return None
@@ -76,8 +76,12 @@ def cap_too_low(config: ConfigView, facts: Facts) -> tuple[list[str], str] | Non
     severity="error",
     what="mask_truncated_completions with a cap that nothing stays under.",
     why="Every completion is masked: gradient and entropy are 0 while reward_std still looks healthy.",
-    bad=Example({"mask_truncated_completions": True, "max_completion_length": 50}, {"measured": {"clipped_ratio": 1.0}}),
-    good=Example({"mask_truncated_completions": True, "max_completion_length": 2048}, {"measured": {"clipped_ratio": 0.02}}),
+    bad=Example(
+        {"mask_truncated_completions": True, "max_completion_length": 50}, {"measured": {"clipped_ratio": 1.0}}
+    ),
+    good=Example(
+        {"mask_truncated_completions": True, "max_completion_length": 2048}, {"measured": {"clipped_ratio": 0.02}}
+    ),
     sources=("huggingface/trl#3248",),
 )
 def all_completions_masked(config: ConfigView, facts: Facts) -> Outcome:
@@ -112,7 +116,12 @@ def all_completions_masked(config: ConfigView, facts: Facts) -> Outcome:
     why="A cut answer has no final result, so the verifier pays 0 for nearly everything and nothing is learned.",
     bad=Example({"max_completion_length": 256}, GSM),
     good=Example({"max_completion_length": 1024}, GSM),
-    sources=("huggingface/trl#5697", "huggingface/trl#6263", "greyhaven-ai/autocontext#1067", "modelscope/ms-swift#4950"),
+    sources=(
+        "huggingface/trl#5697",
+        "huggingface/trl#6263",
+        "greyhaven-ai/autocontext#1067",
+        "modelscope/ms-swift#4950",
+    ),
 )
 def completion_cap_too_low(config: ConfigView, facts: Facts) -> Outcome:
     found = cap_too_low(config, facts)
@@ -178,10 +187,12 @@ def no_completion_cap_without_vllm(config: ConfigView, facts: Facts) -> Outcome:
     what="The longest prompt plus the completion cap exceed the model's position window.",
     why="Positions beyond the window were never trained: the end of long completions is noise, or generation stops.",
     bad=Example(
-        {"max_completion_length": 4096}, {"model": {"max_position_embeddings": 4096}, "dataset": {"max_prompt_tokens": 500}}
+        {"max_completion_length": 4096},
+        {"model": {"max_position_embeddings": 4096}, "dataset": {"max_prompt_tokens": 500}},
     ),
     good=Example(
-        {"max_completion_length": 3072}, {"model": {"max_position_embeddings": 4096}, "dataset": {"max_prompt_tokens": 500}}
+        {"max_completion_length": 3072},
+        {"model": {"max_position_embeddings": 4096}, "dataset": {"max_prompt_tokens": 500}},
     ),
     sources=("trl/trainer/grpo_trainer.py",),
 )

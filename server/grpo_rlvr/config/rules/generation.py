@@ -192,10 +192,12 @@ def top_k_minus_one_without_vllm(config: ConfigView, facts: Facts) -> Outcome:
     what="The model ships a narrow generation_config and this release lets its values win.",
     why="With transformers 4.50 or later, options left at their defaults are taken from the model's file: nearly greedy rollouts.",
     bad=Example(
-        {"num_generations": 8}, {"model": {"generation_config": {"temperature": 0.1, "top_k": 1}}, "versions": {"trl": "0.25.1"}}
+        {"num_generations": 8},
+        {"model": {"generation_config": {"temperature": 0.1, "top_k": 1}}, "versions": {"trl": "0.25.1"}},
     ),
     good=Example(
-        {"num_generations": 8}, {"model": {"generation_config": {"temperature": 0.1, "top_k": 1}}, "versions": {"trl": "0.26.2"}}
+        {"num_generations": 8},
+        {"model": {"generation_config": {"temperature": 0.1, "top_k": 1}}, "versions": {"trl": "0.26.2"}},
     ),
     sources=("huggingface/trl#5783",),
 )
@@ -245,7 +247,9 @@ def sampling_narrowed(config: ConfigView, facts: Facts) -> Outcome:
     if not cut:
         return PASS
     said = ", ".join(f"{name}={config.effective(name)!r}" for name in cut)
-    return fail(*cut, value=config.effective(cut[0]), message=f"{said}: rollouts come from a part of the distribution only.")
+    return fail(
+        *cut, value=config.effective(cut[0]), message=f"{said}: rollouts come from a part of the distribution only."
+    )
 
 
 def narrowed(config: ConfigView) -> list[str]:

@@ -164,7 +164,11 @@ def ratio_bounds_crossed(config: ConfigView) -> Outcome:
 )
 def truncation_without_bound(config: ConfigView) -> Outcome:
     mode = config.text("vllm_importance_sampling_mode") or ""
-    if not config.flag("vllm_importance_sampling_correction") or not mode.endswith("_truncate") or _bounds(config) != (None, None):
+    if (
+        not config.flag("vllm_importance_sampling_correction")
+        or not mode.endswith("_truncate")
+        or _bounds(config) != (None, None)
+    ):
         return PASS
     return fail(
         "vllm_importance_sampling_clip_max",

@@ -8,7 +8,8 @@ from grpo_rlvr.config.view import ConfigView
 
 # How people say that the object in memory is no longer what the folder or hub name holds.
 _CHANGED = re.compile(
-    r"merge|unload|resiz|modif|patch|not saved|in memory|in-memory|unsaved|added tokens|pruned|surgery|edited", re.IGNORECASE
+    r"merge|unload|resiz|modif|patch|not saved|in memory|in-memory|unsaved|added tokens|pruned|surgery|edited",
+    re.IGNORECASE,
 )
 _SAVED = re.compile(r"saved to|and saved|reloaded from|from_pretrained\([^)]*\)\s*$", re.IGNORECASE)
 SFT = {"model": {"peft": True, "instance": "PeftModel", "adapter": {"is_trainable": True, "from_sft": True}}}
@@ -26,7 +27,9 @@ SFT = {"model": {"peft": True, "instance": "PeftModel", "adapter": {"is_trainabl
 def negative_kl_coefficient(config: ConfigView, facts: Facts) -> Outcome:
     if facts.beta >= 0:
         return PASS
-    return fail("beta", value=facts.beta, message=f"beta={facts.beta:g} rewards divergence: it must be 0 (no KL) or above.")
+    return fail(
+        "beta", value=facts.beta, message=f"beta={facts.beta:g} rewards divergence: it must be 0 (no KL) or above."
+    )
 
 
 @rule(
@@ -100,7 +103,9 @@ def _syncs(config: ConfigView) -> bool:
 def reference_sync_without_reference(config: ConfigView, facts: Facts) -> Outcome:
     if not _syncs(config) or (facts.beta and not facts.peft):
         return PASS
-    reason = "beta=0 loads no reference model" if not facts.beta else "with an adapter there is no separate reference model"
+    reason = (
+        "beta=0 loads no reference model" if not facts.beta else "with an adapter there is no separate reference model"
+    )
     return fail(
         "sync_ref_model",
         "beta" if not facts.beta else "model.peft",

@@ -25,9 +25,13 @@ def _replaced(config: ConfigView, name: str, note: str, replacement: Replacement
     target = next((to for to in replacement.to if config.exists(to)), None)
     value = config.given.get(name)
     if target is None or config.has(target) or name not in config.given:
-        also = "" if not target else f" {target} is set already." if config.has(target) else f" Its name here is {target}."
+        also = (
+            "" if not target else f" {target} is set already." if config.has(target) else f" Its name here is {target}."
+        )
         text = f"{note} {replacement.note}{also}".strip()
-        return fail(name, value=value, message=f"{text} Remove {name}.", unset=(name,), safe=_drop_is_safe(config, name))
+        return fail(
+            name, value=value, message=f"{text} Remove {name}.", unset=(name,), safe=_drop_is_safe(config, name)
+        )
     changed = replacement.convert(value)
     text = f"{note} Write {target}={changed!r} instead. {replacement.note}".strip()
     return fail(name, value=value, message=text, set={target: changed}, unset=(name,), safe=replacement.safe)

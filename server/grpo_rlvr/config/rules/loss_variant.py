@@ -55,7 +55,12 @@ def sequence_ratio_summed_over_tokens(config: ConfigView, facts: Facts) -> Outco
 )
 def sequence_clip_too_wide(config: ConfigView, facts: Facts, batch: Batch) -> Outcome:
     epsilon = config.number("epsilon")
-    if not facts.sequence_level or facts.loss_type in (*WITHOUT_CLIP, "cispo") or epsilon is None or epsilon < SEQUENCE_EPSILON:
+    if (
+        not facts.sequence_level
+        or facts.loss_type in (*WITHOUT_CLIP, "cispo")
+        or epsilon is None
+        or epsilon < SEQUENCE_EPSILON
+    ):
         return PASS
     if batch.on_policy:
         return PASS

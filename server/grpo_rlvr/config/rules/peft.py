@@ -83,16 +83,17 @@ def adapter_given_twice(facts: Facts) -> Outcome:
     )
 
 
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    return [str(item) for item in value] if isinstance(value, list | tuple) else []
+
+
 def _targets(facts: Facts) -> list[str]:
-    found: list[str] = []
+    stated = [facts.setup.get("model.lora_targets")]
     for holder in (facts.peft_config, facts.adapter):
-        for name in ("target_modules", "target_parameters"):
-            value: Any = holder.get(name)
-            found += [value] if isinstance(value, str) else [str(item) for item in value or ()]
-    stated = facts.setup.get("model.lora_targets")
-    if isinstance(stated, list | tuple):
-        found += [str(item) for item in stated]
-    return found
+        stated += [holder.get("target_modules"), holder.get("target_parameters")]
+    return [text for value in stated for text in _texts(value)]
 
 
 def _output_layer(facts: Facts) -> str | None:

@@ -154,7 +154,9 @@ def router_loss_by_default(config: ConfigView, facts: Facts) -> Outcome:
     trl=">=1.0",
     what="An experimental trainer that carries a copy of an older loss.",
     why="The gspo_token, gmpo and replay-buffer trainers ignore options that the main trainer has gained since.",
-    bad=Example({"mask_truncated_completions": True}, {"trainer": {"class": "trl.experimental.gspo_token.GRPOTrainer"}}),
+    bad=Example(
+        {"mask_truncated_completions": True}, {"trainer": {"class": "trl.experimental.gspo_token.GRPOTrainer"}}
+    ),
     good=Example({"mask_truncated_completions": True}, {"trainer": {"class": "trl.GRPOTrainer"}}),
     sources=("huggingface/trl#6807", "huggingface/trl#6808", "huggingface/trl#6804"),
 )
@@ -183,7 +185,9 @@ def stale_copy_of_loss(config: ConfigView, facts: Facts) -> Outcome:
     what="multi_objective_aggregation='normalize_then_sum' with one reward function.",
     why="There is nothing to aggregate: the result is that of the default.",
     bad=Example({"multi_objective_aggregation": "normalize_then_sum"}, {"rewards": [{"name": "exact"}]}),
-    good=Example({"multi_objective_aggregation": "normalize_then_sum"}, {"rewards": [{"name": "exact"}, {"name": "format"}]}),
+    good=Example(
+        {"multi_objective_aggregation": "normalize_then_sum"}, {"rewards": [{"name": "exact"}, {"name": "format"}]}
+    ),
     sources=("trl/trainer/grpo_trainer.py",),
 )
 def aggregation_of_one_reward(config: ConfigView, facts: Facts) -> Outcome:

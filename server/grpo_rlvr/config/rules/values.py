@@ -41,7 +41,20 @@ SPELLING = {key for key, (_, note) in MEANT.items() if note.startswith("it is sp
 
 # Options whose words only their help names.
 WORDS: dict[str, list[Any]] = {
-    "ddp_backend": ["nccl", "gloo", "mpi", "ccl", "xccl", "hccl", "cncl", "mccl", "hpu", "neuron", "cpu:gloo,cuda:nccl", None]
+    "ddp_backend": [
+        "nccl",
+        "gloo",
+        "mpi",
+        "ccl",
+        "xccl",
+        "hccl",
+        "cncl",
+        "mccl",
+        "hpu",
+        "neuron",
+        "cpu:gloo,cuda:nccl",
+        None,
+    ]
 }
 
 

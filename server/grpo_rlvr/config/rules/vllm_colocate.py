@@ -32,9 +32,18 @@ def vllm_mode_needs_installed_vllm(facts: Facts) -> Outcome:
         return PASS
     if "vllm" not in stated:
         return not_applicable("versions.vllm is not stated")
-    if stated["vllm"] not in (None, False, "") and str(stated["vllm"]).lower() not in {"none", "not installed", "missing"}:
+    if stated["vllm"] not in (None, False, "") and str(stated["vllm"]).lower() not in {
+        "none",
+        "not installed",
+        "missing",
+    }:
         return PASS
-    return fail("use_vllm", "versions.vllm", value=True, message="use_vllm=true, but vLLM is not installed: pip install trl[vllm].")
+    return fail(
+        "use_vllm",
+        "versions.vllm",
+        value=True,
+        message="use_vllm=true, but vLLM is not installed: pip install trl[vllm].",
+    )
 
 
 @rule(
@@ -137,8 +146,14 @@ def ranks_not_divisible_by_tensor_parallel(config: ConfigView, facts: Facts) -> 
     severity="error",
     what="The model's attention heads are no multiple of the tensor-parallel size of vLLM.",
     why="vLLM refuses to shard the heads unevenly when the engine starts.",
-    bad=Example({**COLOCATE, "vllm_tensor_parallel_size": 4}, {"model": {"num_attention_heads": 14}, "hardware": {"num_processes": 4}}),
-    good=Example({**COLOCATE, "vllm_tensor_parallel_size": 2}, {"model": {"num_attention_heads": 14}, "hardware": {"num_processes": 4}}),
+    bad=Example(
+        {**COLOCATE, "vllm_tensor_parallel_size": 4},
+        {"model": {"num_attention_heads": 14}, "hardware": {"num_processes": 4}},
+    ),
+    good=Example(
+        {**COLOCATE, "vllm_tensor_parallel_size": 2},
+        {"model": {"num_attention_heads": 14}, "hardware": {"num_processes": 4}},
+    ),
     sources=("vllm-project/vllm#414", "vllm-project/vllm#2652"),
 )
 def heads_not_divisible_by_tensor_parallel(config: ConfigView, facts: Facts) -> Outcome:
@@ -288,11 +303,18 @@ def vllm_window_does_not_fit(config: ConfigView, facts: Facts) -> Outcome:
     what="The window of vLLM is left to a model with a huge one, on a small share of the GPU.",
     why="vLLM must be able to hold one full window of keys and values, or it refuses to start.",
     bad=Example(
-        COLOCATE, {"model": {"params_b": 8, "max_position_embeddings": 131072}, "hardware": {"num_processes": 1, "gpu_mem_gb": 80}}
+        COLOCATE,
+        {
+            "model": {"params_b": 8, "max_position_embeddings": 131072},
+            "hardware": {"num_processes": 1, "gpu_mem_gb": 80},
+        },
     ),
     good=Example(
         {**COLOCATE, "vllm_max_model_length": 4096},
-        {"model": {"params_b": 8, "max_position_embeddings": 131072}, "hardware": {"num_processes": 1, "gpu_mem_gb": 80}},
+        {
+            "model": {"params_b": 8, "max_position_embeddings": 131072},
+            "hardware": {"num_processes": 1, "gpu_mem_gb": 80},
+        },
     ),
     sources=("huggingface/trl#3788",),
 )
@@ -305,7 +327,12 @@ def vllm_window_left_to_model(config: ConfigView, facts: Facts) -> Outcome:
     if left is None:
         return not_applicable("model.params_b or hardware.gpu_mem_gb is not stated")
     # Llama- and Qwen-like models keep 60 to 160 kB a token up to 10B parameters, twice that above.
-    need = window * (160e3 if (facts.params_b or 0) <= 10 else 320e3) / 1e9 / (config.integer("vllm_tensor_parallel_size") or 1)
+    need = (
+        window
+        * (160e3 if (facts.params_b or 0) <= 10 else 320e3)
+        / 1e9
+        / (config.integer("vllm_tensor_parallel_size") or 1)
+    )
     return PASS if need <= left else _window_fails(name, window, need, left, "up to ")
 
 

@@ -108,10 +108,12 @@ def server_host_left_to_localhost(config: ConfigView, facts: Facts) -> Outcome:
     what="The server's window is shorter than the longest prompt plus the completion cap.",
     why="The server rejects the request; TRL does not truncate prompts since 0.28.",
     bad=Example(
-        {**SERVER, "max_completion_length": 3500}, {"vllm_server": {"max_model_len": 6000}, "dataset": {"max_prompt_tokens": 8128}}
+        {**SERVER, "max_completion_length": 3500},
+        {"vllm_server": {"max_model_len": 6000}, "dataset": {"max_prompt_tokens": 8128}},
     ),
     good=Example(
-        {**SERVER, "max_completion_length": 3500}, {"vllm_server": {"max_model_len": 12000}, "dataset": {"max_prompt_tokens": 8128}}
+        {**SERVER, "max_completion_length": 3500},
+        {"vllm_server": {"max_model_len": 12000}, "dataset": {"max_prompt_tokens": 8128}},
     ),
     sources=("huggingface/trl#3180",),
 )
@@ -149,9 +151,15 @@ def shared_weight_sync_port(config: ConfigView, facts: Facts) -> Outcome:
     runs = facts.number("launch.concurrent_runs_on_host") or 1
     if not facts.server or runs < 2:
         return PASS
-    if config.exists("vllm_group_port") and config.effective("vllm_group_port") != config.table.default("vllm_group_port"):
+    if config.exists("vllm_group_port") and config.effective("vllm_group_port") != config.table.default(
+        "vllm_group_port"
+    ):
         return PASS
-    option = "give the others vllm_group_port=51217, 51218, ..." if config.exists("vllm_group_port") else "upgrade to trl>=0.27"
+    option = (
+        "give the others vllm_group_port=51217, 51218, ..."
+        if config.exists("vllm_group_port")
+        else "upgrade to trl>=0.27"
+    )
     return fail(
         "vllm_group_port",
         "launch.concurrent_runs_on_host",

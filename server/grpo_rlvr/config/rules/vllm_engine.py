@@ -60,10 +60,12 @@ def prompt_beyond_vllm_window(config: ConfigView, facts: Facts) -> Outcome:
     what="Longest prompt plus completion cap exceed vLLM's window.",
     why="The prompt's share is taken from the completion, so answers to long prompts are cut early.",
     bad=Example(
-        {**COLOCATE, "vllm_max_model_length": 3072, "max_completion_length": 3072}, {"dataset": {"max_prompt_tokens": 900}}
+        {**COLOCATE, "vllm_max_model_length": 3072, "max_completion_length": 3072},
+        {"dataset": {"max_prompt_tokens": 900}},
     ),
     good=Example(
-        {**COLOCATE, "vllm_max_model_length": 4096, "max_completion_length": 3072}, {"dataset": {"max_prompt_tokens": 900}}
+        {**COLOCATE, "vllm_max_model_length": 4096, "max_completion_length": 3072},
+        {"dataset": {"max_prompt_tokens": 900}},
     ),
     sources=("huggingface/trl#3569", "trl/trainer/grpo_config.py"),
 )
@@ -118,7 +120,9 @@ def sleep_mode_reloads_start(config: ConfigView, facts: Facts) -> Outcome:
     trl=">=0.26,<0.29",
     what="vllm_enable_sleep_mode with several rollouts per update, in a TRL whose wake-up reloads the starting checkpoint.",
     why="Weights are pushed once per update; rollouts after the first of an update come from the starting policy.",
-    bad=Example({**SLEEPING, "gradient_accumulation_steps": 8, "steps_per_generation": 2}, {"versions": {"trl": "0.28.0"}}),
+    bad=Example(
+        {**SLEEPING, "gradient_accumulation_steps": 8, "steps_per_generation": 2}, {"versions": {"trl": "0.28.0"}}
+    ),
     good=Example({**SLEEPING, "gradient_accumulation_steps": 8}, {"versions": {"trl": "0.28.0"}}),
     sources=("huggingface/trl#5312",),
     fix_safety="Safe: without sleep mode the run computes what it was meant to; it needs more memory.",
@@ -183,7 +187,8 @@ def adapter_tensor_parallel_hang(config: ConfigView, facts: Facts) -> Outcome:
     why="These releases use port 12345 for every run, so the second one dies with address already in use.",
     bad=Example(COLOCATE, {"launch": {"concurrent_runs_on_host": 2, "env": {}}, "versions": {"trl": "0.20.0"}}),
     good=Example(
-        COLOCATE, {"launch": {"concurrent_runs_on_host": 2, "env": {"MASTER_PORT": "29501"}}, "versions": {"trl": "0.20.0"}}
+        COLOCATE,
+        {"launch": {"concurrent_runs_on_host": 2, "env": {"MASTER_PORT": "29501"}}, "versions": {"trl": "0.20.0"}},
     ),
     sources=("huggingface/trl#3979",),
 )
@@ -191,7 +196,7 @@ def shared_rendezvous_port(facts: Facts) -> Outcome:
     runs = facts.number("launch.concurrent_runs_on_host") or 1
     environment = facts.setup.get("launch.env")
     command = facts.text("launch.command") or ""
-    stated = isinstance(environment, Mapping) and "MASTER_PORT" in environment or "MASTER_PORT" in command
+    stated = (isinstance(environment, Mapping) and "MASTER_PORT" in environment) or "MASTER_PORT" in command
     if not facts.colocate or runs < 2 or stated or "main_process_port" in command or "master_port" in command:
         return PASS
     return fail(

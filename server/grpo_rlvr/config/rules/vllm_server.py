@@ -8,7 +8,7 @@ from grpo_rlvr.config.view import ConfigView
 
 SERVER = {"use_vllm": True, "vllm_mode": "server"}
 READY = (
-    "VLLM_SERVER_DEV_MODE=1 vllm serve MODEL --weight-transfer-config '{\"backend\": \"nccl\"}' "
+    'VLLM_SERVER_DEV_MODE=1 vllm serve MODEL --weight-transfer-config \'{"backend": "nccl"}\' '
     "--logprobs-mode processed_logprobs --max-logprobs -1"
 )
 LOCAL = frozenset({"0.0.0.0", "127.0.0.1", "localhost", "::1"})
@@ -33,7 +33,10 @@ def _is_local(facts: Facts) -> bool:
     severity="error",
     what="The vLLM server and the trainer use the same GPU, or there is only one.",
     why="NCCL refuses two ranks on one device (duplicate GPU), so weights are never sent.",
-    bad=Example(SERVER, {"hardware": {"num_processes": 1, "gpus": 2, "cuda_visible_devices": [0, 1]}, "vllm_server": {"gpus": [0]}}),
+    bad=Example(
+        SERVER,
+        {"hardware": {"num_processes": 1, "gpus": 2, "cuda_visible_devices": [0, 1]}, "vllm_server": {"gpus": [0]}},
+    ),
     good=Example(SERVER, {"hardware": TWO, "vllm_server": {"gpus": [0]}}),
     sources=("huggingface/trl#3158", "huggingface/trl#3487", "huggingface/trl#3706"),
 )
@@ -41,20 +44,34 @@ def server_shares_trainer_gpu(facts: Facts) -> Outcome:
     if not facts.server or not _is_local(facts):
         return PASS
     visible, serving = facts.visible_devices, facts.server_devices
-    fields = ("hardware.cuda_visible_devices", "vllm_server.gpus", "hardware.gpus", "hardware.num_processes", "vllm_mode")
+    fields = (
+        "hardware.cuda_visible_devices",
+        "vllm_server.gpus",
+        "hardware.gpus",
+        "hardware.num_processes",
+        "vllm_mode",
+    )
     if facts.gpus == 1 and facts.setup.get("vllm_server.running") is not False:
-        return fail(*fields, value=1, message="Server mode needs a GPU of its own and the machine has one: vllm_mode='colocate'.")
+        return fail(
+            *fields,
+            value=1,
+            message="Server mode needs a GPU of its own and the machine has one: vllm_mode='colocate'.",
+        )
     if visible is not None and serving is not None:
         shared = sorted(set(visible) & set(serving))
         if shared:
             free = sorted(set(range(facts.gpus or 0)) - set(serving))
-            advice = f"start it with CUDA_VISIBLE_DEVICES={','.join(map(str, free))}" if free else "use vllm_mode='colocate'"
+            advice = (
+                f"start it with CUDA_VISIBLE_DEVICES={','.join(map(str, free))}" if free else "use vllm_mode='colocate'"
+            )
             text = f"The trainer sees GPU {', '.join(map(str, shared))}, which the server occupies: {advice}."
             return fail(*fields, value=list(visible), message=text)
         return PASS
     if facts.gpus is not None and serving is not None and facts.processes_known and not _several_machines(facts):
         if facts.processes + len(serving) > facts.gpus:
-            text = f"{facts.processes} training processes and {len(serving)} server GPUs do not fit on {facts.gpus} GPUs."
+            text = (
+                f"{facts.processes} training processes and {len(serving)} server GPUs do not fit on {facts.gpus} GPUs."
+            )
             return fail(*fields, value=facts.processes, message=f"{text} Train on fewer, or use vllm_mode='colocate'.")
         return PASS
     return not_applicable("the GPUs of the trainer or of the server are not stated")
@@ -122,9 +139,11 @@ def native_vllm_server_before_1_11(facts: Facts) -> Outcome:
 
 def _missing_flags(facts: Facts, command: str) -> list[str]:
     environment = facts.setup.get("launch.env")
-    developer = "VLLM_SERVER_DEV_MODE" in command or (isinstance(environment, dict) and "VLLM_SERVER_DEV_MODE" in environment)
+    developer = "VLLM_SERVER_DEV_MODE" in command or (
+        isinstance(environment, dict) and "VLLM_SERVER_DEV_MODE" in environment
+    )
     flags = [] if developer else ["VLLM_SERVER_DEV_MODE=1"]
-    flags += [] if "--weight-transfer-config" in command else ["--weight-transfer-config '{\"backend\": \"nccl\"}'"]
+    flags += [] if "--weight-transfer-config" in command else ['--weight-transfer-config \'{"backend": "nccl"}\'']
     flags += [] if "--max-logprobs" in command else ["--max-logprobs -1"]
     if facts.versions.within("vllm", ">=0.30") and "--enable-scale-out" not in command:
         flags.append("--enable-scale-out")
@@ -192,7 +211,9 @@ def trl_vllm_serve_deprecated(facts: Facts) -> Outcome:
     command = facts.text("vllm_server.command") or ""
     if not facts.server or "vllm-serve" not in command:
         return PASS
-    return fail("vllm_server.command", value=command, message=f"`trl vllm-serve` is deprecated since 1.11. Run: {READY}.")
+    return fail(
+        "vllm_server.command", value=command, message=f"`trl vllm-serve` is deprecated since 1.11. Run: {READY}."
+    )
 
 
 @rule(

@@ -1,0 +1,141 @@
+"""The fused loss of the Liger kernels (0.17 to 1.13): what it refuses and what it leaves out silently."""
+
+from grpo_rlvr.config.facts import Facts
+from grpo_rlvr.config.rule import PASS, Example, Outcome, fail, not_applicable, rule
+from grpo_rlvr.config.rules.importance_sampling import corrects
+from grpo_rlvr.config.view import ConfigView
+
+OLD = {"versions": {"trl": "0.29.1"}}
+
+
+def fused_by(config: ConfigView, facts: Facts) -> str | None:
+    """Return the kwarg that switches the fused loss on, None when it is off or does not exist in this TRL."""
+    if not facts.trl_is(">=0.17,<1.14"):
+        return None
+    if config.exists("use_liger_loss") and config.flag("use_liger_loss"):
+        return "use_liger_loss"
+    # Up to 0.24 use_liger_kernel patches the model's layers only; from 0.25 on it brings the fused loss as well.
+    return "use_liger_kernel" if facts.trl_is(">=0.25") and config.flag("use_liger_kernel") else None
+
+
+def _refused(config: ConfigView, facts: Facts) -> list[str]:
+    """Return the options in force that the fused loss of this TRL refuses."""
+    quantile, delta = config.number("top_entropy_quantile"), config.number("delta")
+    bonus = config.exists("entropy_coef") and (config.number("entropy_coef") or config.flag("use_adaptive_entropy"))
+    found = {
+        "importance_sampling_level": facts.trl_is(">=0.20,<1.0") and facts.sequence_level,
+        "top_entropy_quantile": quantile is not None and quantile < 1,
+        "delta": facts.trl_is(">=0.18,<1.4") and delta is not None,
+        "off_policy_mask_threshold": config.number("off_policy_mask_threshold") is not None,
+        "entropy_coef": bool(bonus),
+    }
+    return [name for name, refused in found.items() if refused]
+
+
+@rule(
+    "liger-loss-refuses-option",
+    severity="error",
+    trl=">=0.17,<1.14",
+    what="An option that the fused Liger loss of this TRL does not support.",
+    why="The trainer (or GRPOConfig, for delta) raises: sequence level up to 0.29, delta up to 1.3, entropy filters up to 1.13.",
+    bad=Example({"use_liger_kernel": True, "importance_sampling_level": "sequence", "loss_type": "grpo"}, OLD),
+    good=Example({"use_liger_kernel": False, "importance_sampling_level": "sequence", "loss_type": "grpo"}, OLD),
+    sources=("huggingface/trl#5190", "trl/trainer/grpo_trainer.py"),
+    fix_safety="Safe: the fused loss computes the same as the plain one, with less memory.",
+)
+def liger_loss_refuses_option(config: ConfigView, facts: Facts) -> Outcome:
+    switch = fused_by(config, facts)
+    refused = _refused(config, facts) if switch else []
+    if switch is None or not refused:
+        return PASS
+    return fail(
+        switch,
+        *refused,
+        value=True,
+        message=f"{switch}=True does not support {', '.join(refused)} in TRL {facts.versions.trl}: set {switch}=False.",
+        set={switch: False},
+        safe=True,
+    )
+
+
+@rule(
+    "liger-loss-skips-vllm-ratio",
+    severity="error",
+    trl=">=0.23,<0.29",
+    what="The fused Liger loss with vLLM's importance-sampling correction.",
+    why="The fused loss never reads the ratio, so the mismatch goes uncorrected: grad_norm is inflated about a hundredfold.",
+    bad=Example({"use_liger_kernel": True, "use_vllm": True, "vllm_mode": "colocate"}, {"versions": {"trl": "0.27.2"}}),
+    good=Example({"use_liger_kernel": True, "use_vllm": True, "vllm_mode": "colocate"}, OLD),
+    sources=("linkedin/Liger-Kernel#1082",),
+    fix_safety="Safe: the plain loss computes what was asked for, with more memory.",
+)
+def liger_loss_skips_vllm_ratio(config: ConfigView, facts: Facts) -> Outcome:
+    switch = fused_by(config, facts)
+    if switch is None or not corrects(config, facts):
+        return PASS
+    return fail(
+        switch,
+        "use_vllm",
+        "vllm_importance_sampling_correction",
+        value=True,
+        message=f"{switch}=True ignores vllm_importance_sampling_correction in TRL {facts.versions.trl}: set {switch}=False.",
+        set={switch: False},
+        safe=True,
+    )
+
+
+@rule(
+    "liger-loss-of-other-type",
+    severity="error",
+    trl=">=0.26,<1.14",
+    what="The fused Liger loss with a loss_type that it does not compute.",
+    why="Depending on the Liger release it raises, or computes another loss than the one that is named.",
+    bad=Example({"use_liger_kernel": True, "loss_type": "sapo"}, OLD),
+    good=Example({"use_liger_kernel": True, "loss_type": "dapo"}, OLD),
+    sources=("linkedin/Liger-Kernel#1057",),
+    fix_safety="Safe: the plain loss computes what was asked for, with more memory.",
+)
+def liger_loss_of_other_type(config: ConfigView, facts: Facts) -> Outcome:
+    switch = fused_by(config, facts)
+    if switch is None or facts.loss_type not in ("cispo", "sapo", "vespo", "luspo"):
+        return PASS
+    return fail(
+        switch,
+        "loss_type",
+        "versions.liger_kernel",
+        value=facts.loss_type,
+        message=f"{switch}=True with loss_type={facts.loss_type}: set {switch}=False.",
+        set={switch: False},
+        safe=True,
+    )
+
+
+@rule(
+    "liger-not-installed",
+    severity="error",
+    what="A Liger option without the liger-kernel package.",
+    why="The trainer raises ImportError.",
+    bad=Example({"use_liger_kernel": True}, {"versions": {"liger_kernel": None}}),
+    good=Example({"use_liger_kernel": True}, {"versions": {"liger_kernel": "0.6.4"}}),
+    sources=("trl/trainer/grpo_trainer.py",),
+)
+def liger_not_installed(config: ConfigView, facts: Facts) -> Outcome:
+    stated = facts.setup.section("versions")
+    switch = fused_by(config, facts) or ("use_liger_kernel" if config.flag("use_liger_kernel") else None)
+    if switch is None:
+        return PASS
+    if "liger_kernel" not in stated:
+        return not_applicable("versions.liger_kernel is not stated")
+    if stated["liger_kernel"] not in (None, False, ""):
+        return PASS
+    return fail(
+        switch, "versions.liger_kernel", value=True, message=f"{switch}=True: pip install liger-kernel, or drop it."
+    )
+
+
+RULES = (
+    liger_loss_refuses_option,
+    liger_loss_skips_vllm_ratio,
+    liger_loss_of_other_type,
+    liger_not_installed,
+)
