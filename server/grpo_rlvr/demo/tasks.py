@@ -83,7 +83,8 @@ def tiny_task() -> Task:
                 "args": {
                     "answer": {"reward": "exact"},
                     "format": {"reward": "format", "args": {"tags": ["reasoning", "answer"]}},
-                    "weights": {"format": 0.2},
+                    # A sum of powers of two, so that equal rewards have a spread of exactly 0 in float32.
+                    "weights": {"format": 0.25},
                     "gate": True,
                     "name": "answer_and_format",
                 },

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from html import escape
 
 WIDTH, HEIGHT = 560, 220
-LEFT, RIGHT, TOP, BOTTOM = 46, 96, 14, 30
+LEFT, TOP, BOTTOM = 46, 20, 30
+# Room for the labels at the ends of the lines, by the longest of them; a character is about 6.5 wide.
+LEAST_RIGHT, MOST_RIGHT, CHARACTER = 60, 190, 6.5
 SMOOTH_ROWS = 9
 # Okabe-Ito colours, which people with colour blindness can tell apart; named in the style sheet.
 CLASSES = ("c0", "c1", "c2", "c3", "c4")
@@ -37,17 +39,18 @@ def line_chart(title: str, unit: str, series: Sequence[Series], *, floor: float 
     shown = [line for line in series if len(line.points) >= 2][: len(CLASSES)]
     if not shown:
         return ""
-    scale = _Scale(shown, floor)
+    smoothed = [running_median(line.points) for line in shown]
+    texts = [_label(line.name, smooth[-1][1]) for line, smooth in zip(shown, smoothed, strict=True)]
+    scale = _Scale(shown, floor, WIDTH - min(MOST_RIGHT, max(LEAST_RIGHT, 12 + CHARACTER * max(map(len, texts)))))
     parts = [_frame(scale, unit)]
     labels: list[float] = []
-    for index, line in enumerate(shown):
-        smooth = running_median(line.points)
+    for index, (line, smooth) in enumerate(zip(shown, smoothed, strict=True)):
         parts.append(f'<polyline class="raw {CLASSES[index]}" points="{scale.path(line.points)}"/>')
         parts.append(f'<polyline class="line {CLASSES[index]}" points="{scale.path(smooth)}"/>')
         y = _free_place(scale.y(smooth[-1][1]), labels)
         labels.append(y)
-        text = f"{escape(line.name)} {number(smooth[-1][1])}"
-        parts.append(f'<text class="label t{index}" x="{WIDTH - RIGHT + 6}" y="{y + 4:.1f}">{text}</text>')
+        text = escape(texts[index])
+        parts.append(f'<text class="label t{index}" x="{scale.right + 6:.1f}" y="{y + 4:.1f}">{text}</text>')
     return _svg(title, parts, WIDTH, HEIGHT)
 
 
@@ -107,18 +110,28 @@ def number(value: float) -> str:
     return f"{value:.3g}"
 
 
+def nice_ticks(low: float, high: float, about: int = 4) -> list[float]:
+    """Return round values from `low` or below to `high` or above, in steps of 1, 2, 2.5 or 5 times a power of 10."""
+    span = (high - low) or abs(high) or 1.0
+    raw = span / about
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= raw * 0.999)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [index * step for index in range(first, max(last, first + 1) + 1)]
+
+
 class _Scale:
-    def __init__(self, series: Sequence[Series], floor: float | None) -> None:
+    def __init__(self, series: Sequence[Series], floor: float | None, right: float) -> None:
         xs = [x for line in series for x, _ in line.points]
         ys = [y for line in series for _, y in line.points]
+        self.right = right
         self.x_low, self.x_high = min(xs), max(xs)
-        low = min([*ys, floor]) if floor is not None else min(ys)
-        span = (max(ys) - low) or abs(low) or 1.0
-        self.y_low, self.y_high = (low if floor is not None else low - 0.05 * span), max(ys) + 0.08 * span
+        self.ticks = nice_ticks(min([*ys, floor]) if floor is not None else min(ys), max(ys))
+        self.y_low, self.y_high = self.ticks[0], self.ticks[-1]
 
     def x(self, value: float) -> float:
         span = (self.x_high - self.x_low) or 1.0
-        return LEFT + (value - self.x_low) / span * (WIDTH - LEFT - RIGHT)
+        return LEFT + (value - self.x_low) / span * (self.right - LEFT)
 
     def y(self, value: float) -> float:
         span = (self.y_high - self.y_low) or 1.0
@@ -129,19 +142,23 @@ class _Scale:
 
 
 def _frame(scale: _Scale, unit: str) -> str:
-    parts = []
-    for part in (0.0, 0.25, 0.5, 0.75, 1.0):
-        value = scale.y_low + part * (scale.y_high - scale.y_low)
+    parts = [f'<text class="tick" x="{LEFT}" y="11">{escape(unit)}</text>']
+    for value in scale.ticks:
         y = scale.y(value)
-        parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        parts.append(f'<line class="grid" x1="{LEFT}" x2="{scale.right:.1f}" y1="{y:.1f}" y2="{y:.1f}"/>')
         parts.append(f'<text class="tick" text-anchor="end" x="{LEFT - 6}" y="{y + 4:.1f}">{number(value)}</text>')
-    for value in (scale.x_low, (scale.x_low + scale.x_high) / 2, scale.x_high):
-        parts.append(
-            f'<text class="tick" text-anchor="middle" x="{scale.x(value):.1f}" y="{HEIGHT - 10}">{value:.0f}</text>'
-        )
-    parts.append(f'<text class="tick" x="{WIDTH - RIGHT + 6}" y="{HEIGHT - 10}">step</text>')
-    parts.append(f'<text class="tick" x="{LEFT}" y="10">{escape(unit)}</text>')
+    middle = round((scale.x_low + scale.x_high) / 2)
+    for value, text in ((scale.x_low, "step "), (middle, ""), (scale.x_high, "")):
+        x = scale.x(value)
+        label = f"{text}{value:.0f}"
+        parts.append(f'<text class="tick" text-anchor="middle" x="{x:.1f}" y="{HEIGHT - 10}">{label}</text>')
     return "".join(parts)
+
+
+def _label(name: str, value: float) -> str:
+    longest = int((MOST_RIGHT - 12) / CHARACTER) - 8
+    short = name if len(name) <= longest else f"{name[: longest - 1]}…"
+    return f"{short} {number(value)}"
 
 
 def _free_place(y: float, taken: list[float]) -> float:

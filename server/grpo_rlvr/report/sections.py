@@ -224,7 +224,9 @@ def evaluation_section(facts: Facts) -> Section | None:
                 [("before training", row.before.value, row.before.low, row.before.high),
                  ("after training", row.after.value, row.after.low, row.after.high)],
             )  # fmt: skip
-            figures += f"<figure><figcaption>{escape(row.reward)} on held-out prompts</figcaption>{drawn}</figure>"
+            figures += (
+                f"<figure class=one><figcaption>{escape(row.reward)} on held-out prompts</figcaption>{drawn}</figure>"
+            )
     numbers = table(
         ("reward", "before", "after", "difference, paired"),
         (
