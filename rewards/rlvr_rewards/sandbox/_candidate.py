@@ -248,7 +248,7 @@ class ObjectServer:
 
     def _export(self, value: Any, depth: int) -> Any:
         if isinstance(value, Foreign):
-            return {"r": value.__dict__["_number"]}
+            return {"R": value.__dict__["_number"]}
         if isinstance(value, type):
             return {"K": self._class(value)}
         if isinstance(value, types.ModuleType):
@@ -393,6 +393,9 @@ class ObjectServer:
         else:
             result = getattr(subject, name)(*values)
         return {"v": self.encode(result)}
+
+    def do_base(self, target: int) -> Message:
+        return {"v": plain(self.objects[target])}
 
     def do_isinstance(self, target: int, kind: int) -> Message:
         return {"v": isinstance(self.objects[target], self.objects[kind])}

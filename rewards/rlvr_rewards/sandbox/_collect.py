@@ -365,14 +365,15 @@ def _switched_off(method: Any) -> bool:
 
 def _parameter_sets(mark: Mark) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     names, rows = mark.args[0], mark.args[1] if len(mark.args) > 1 else mark.kwargs["argvalues"]
+    alone = isinstance(names, str) and "," not in names  # then each value is the argument itself, not a tuple of them
     names = [name.strip() for name in names.split(",") if name.strip()] if isinstance(names, str) else list(names)
     indirect = mark.kwargs.get("indirect", False)
     for row in rows:
         if isinstance(row, Param):
             if any(_left_out(entry) for entry in row.marks if isinstance(entry, Mark)):
                 continue
-            row = row.values if len(names) > 1 else row.values[0]
-        values = dict(zip(names, row, strict=True)) if len(names) > 1 else {names[0]: row}
+            row = row.values[0] if alone else row.values
+        values = {names[0]: row} if alone else dict(zip(names, row, strict=True))
         through = {name: value for name, value in values.items()
                    if indirect is True or (isinstance(indirect, list | tuple) and name in indirect)}  # fmt: skip
         yield {name: value for name, value in values.items() if name not in through}, through

@@ -28,6 +28,7 @@ class Link:
 
     def __init__(self, descriptor: int, serve: Callable[[list[Any]], Message]) -> None:
         self._descriptor, self._serve = descriptor, serve
+        self._broken = ""
         self._lock = threading.RLock()  # calls from several threads take turns; a nested call goes through
 
     def ask(self, request: list[Any]) -> Message:
@@ -37,12 +38,18 @@ class Link:
             Closed: The other side has gone, or broke the protocol.
         """
         with self._lock:
-            self.send({"q": request})
-            while True:
-                message = self.receive()
-                if "q" not in message:
-                    return message
-                self.answer(message)
+            if self._broken:
+                raise Closed(self._broken)  # after a broken frame nothing that follows can be told apart
+            try:
+                self.send({"q": request})
+                while True:
+                    message = self.receive()
+                    if "q" not in message:
+                        return message
+                    self.answer(message)
+            except Closed as error:
+                self._broken = str(error)
+                raise
 
     def answer(self, message: Message) -> None:
         """Serve one received request."""

@@ -150,7 +150,7 @@ class Session:
             return self._handle(*content)
         if tag == "K":
             return self.class_of(content)
-        if tag == "r":
+        if tag == "R":
             if type(content) is not int or not 0 <= content < len(self.exports):
                 raise _codec.Malformed("an unknown object")
             return self._original(self.exports[content])
@@ -173,7 +173,7 @@ class Session:
             self.handles[number] = self._new_handle(kind, number, base, extra)
         found = self.handles[number]
         if base is not None and isinstance(found, Remote):
-            object.__setattr__(found, "_rlvr_base", (self.decode(base[0]),))
+            object.__setattr__(found, "_rlvr_plain", True)
         return found
 
     def _new_handle(self, kind: type, number: int, base: Any, extra: dict[str, Any]) -> Any:
@@ -221,7 +221,7 @@ class Session:
             if kind is StopIteration and not iterating:
                 return CandidateError("StopIteration")  # else it would end a loop of the test early, unnoticed
             args = self.decode(node["args"]) if node["args"] is not None else [text]
-            error = kind(*args) if type(args) is list else kind(text)
+            error = _instance(kind, args if type(args) is list else [text])
         except (CandidateError, KeyError, TypeError, ValueError):
             return CandidateError("an exception that does not cross")
         if not isinstance(error, BaseException):
@@ -286,8 +286,8 @@ class Session:
             return {"h": object.__getattribute__(value, "_rlvr_number")}
         if isinstance(value, RemoteMeta):
             return {"h": type.__getattribute__(value, "_rlvr_number")}
-        if hasattr(value, "_rlvr_async"):
-            return {"h": value._rlvr_async}
+        if isinstance(value, types.FunctionType) and "_rlvr_async" in value.__dict__:
+            return {"h": value.__dict__["_rlvr_async"]}
         if isinstance(value, io.StringIO):
             return {"S": [value.getvalue(), value.tell()]}
         if isinstance(value, BaseException):
@@ -390,7 +390,7 @@ class Remote(metaclass=RemoteMeta):
 
     _rlvr_methods: frozenset[str] = frozenset()
     _rlvr_declared: bool = False
-    _rlvr_base: tuple[Any] | None
+    _rlvr_plain: bool
     _rlvr_tainted: bool
 
     def __getattr__(self, name: str) -> Any:
@@ -425,7 +425,7 @@ class Remote(metaclass=RemoteMeta):
 
 def _new_remote(kind: type, session: Session, number: int) -> Any:
     made = object.__new__(kind)
-    for name, value in (("_rlvr_number", number), ("_rlvr_base", None), ("_rlvr_tainted", False)):
+    for name, value in (("_rlvr_number", number), ("_rlvr_plain", False), ("_rlvr_tainted", False)):
         object.__setattr__(made, name, value)
     return made
 
@@ -446,8 +446,8 @@ def _equal(remote: Any, other: Any, operation: str) -> bool:
     if _is_remote(other):
         session, number = _whereabouts(remote)
         return bool(session.ask("op", number, operation, [session.encode(other)]))
-    base = object.__getattribute__(remote, "_rlvr_base")
-    same = base is not None and base[0] == other
+    session, number = _whereabouts(remote)
+    same = object.__getattribute__(remote, "_rlvr_plain") and bool(session.ask("base", number) == other)
     return same if operation == "__eq__" else not same
 
 
@@ -501,9 +501,17 @@ def _remote_class(
         _rlvr_session=session, _rlvr_number=number, _rlvr_methods=frozenset(map(str, methods)),
         _rlvr_declared=name in session.mentioned, __module__=module, __qualname__=name,
     )  # fmt: skip
+    space["__doc__"] = property(lambda self: session.ask("get", _whereabouts(self)[1], "__doc__"))
     if (module, name) == ("builtins", "generator"):
         space["__class__"] = property(lambda self: types.GeneratorType)
     return type.__new__(RemoteMeta, name, (Remote,), space)
+
+
+def _instance(kind: type, args: list[Any]) -> Any:
+    try:
+        return kind(*args)
+    except TypeError:  # its constructor wants more than it keeps
+        return kind.__new__(kind, *args)
 
 
 class _RemoteError(Exception):

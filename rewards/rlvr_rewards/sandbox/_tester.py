@@ -98,7 +98,7 @@ class Tester:
         self.session.test_modules = {TESTS, *map(_files.module_name, payload["files"])}
         self.runs: dict[int, list[int]] = {}  # assertion: times run, times failed
         # One failing assertion must not hide the later ones where each of them is worth something.
-        self.soft = payload["partial"] and payload["style"] == "assert"
+        self.soft = payload["partial"] and payload["style"] == "assert" and not _source.has_tests(self.tree)
         _measure_candidate(candidate_pid)
 
     def run(self) -> None:

@@ -1,6 +1,8 @@
 """The worker: reads requests, forks one child a program, and answers with what came out. Runs inside the boundary.
 
-It never holds a sample: it reads a small header, forks, and the child reads its own payload from the request stream.
+It never holds a sample: it reads a small header, forks, and the child reads its own payload from the request stream. What
+comes out of a child passes through one buffer that is wiped before the next fork: else a program could search the memory it
+inherits for what an earlier, correct program answered.
 What it needs arrives over stdin as source text, so nothing of the grader lies in a file a program could read.
 
 Frames. Request: u32 length, header `{"mode", "limits", "sizes"}`, then the payloads, one a child.
@@ -9,6 +11,7 @@ Answer: u32 and u32 lengths, header `{"status", "exit", "cpu_s", "peak_kb", ...}
 
 import builtins
 import contextlib
+import ctypes
 import gc
 import json
 import os
@@ -56,6 +59,7 @@ class Worker:
             if not abi:
                 raise OSError("Landlock is not available")
             self.ruleset = _kernel.landlock_ruleset(config["read_only"], DEVICES, abi)
+        self.buffer = bytearray()
         self.filter = _kernel.Filter(threads=self.bounded)
         self.facts = {"landlock_abi": abi, "uid": self.uid, "threads": self.bounded, "pid": os.getpid()}
 
@@ -66,15 +70,17 @@ class Worker:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         gc.collect()
         gc.freeze()
-        self._answer({"status": "ready", **self.facts}, b"")
+        self._answer({"status": "ready", **self.facts}, memoryview(b""))
         while True:
             (size,) = struct.unpack("<I", self._read(4))
             header = json.loads(self._read(size))
-            self._answer(*self._run(header))
+            answer, filled = self._run(header)
+            self._answer(answer, memoryview(self.buffer)[:filled])
+            ctypes.memset((ctypes.c_char * filled).from_buffer(self.buffer), 0, filled)
 
     # -- one request -------------------------------------------------------------------------------------------------
 
-    def _run(self, header: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+    def _run(self, header: dict[str, Any]) -> tuple[dict[str, Any], int]:
         limits, sizes, started = header["limits"], header["sizes"], time.monotonic()
         results, to_results = os.pipe()
         helpers: list[int] = []
@@ -89,40 +95,45 @@ class Worker:
             main = self._spawn(_tester.run, sizes[1], limits, [ours.fileno(), to_results], extra=(helpers[0],))
             ours.close()
         os.close(to_results)
-        status, data = self._collect(main, results, started, limits)
+        status, filled = self._collect(main, results, started, limits)
         os.close(results)
-        return self._finish(main, helpers, status, started, limits), data
+        return self._finish(main, helpers, status, started, limits), filled
 
-    def _collect(self, main: int, results: int, started: float, limits: dict[str, Any]) -> tuple[str, bytes]:
-        """Read the result pipe until the child has ended, up to the wall and output limits."""
+    def _collect(self, main: int, results: int, started: float, limits: dict[str, Any]) -> tuple[str, int]:
+        """Read the result pipe into the buffer until the child has ended, up to the wall and output limits."""
         watched = os.pidfd_open(main)
         poller = select.poll()
         poller.register(results, select.POLLIN)
         poller.register(watched, select.POLLIN)
         poller.register(self.requests, 0)  # only hang-up: the client has gone
-        chunks: list[bytes] = []
-        left, end, open_ends = limits["output_kb"] << 10, started + limits["wall_s"], {results, watched}
+        view, filled = memoryview(self._room(limits["output_kb"] << 10)), 0
+        end, open_ends = started + limits["wall_s"], {results, watched}
         try:
             while open_ends:
                 wait = end - time.monotonic()
                 if wait <= 0:
-                    return ("timeout" if watched in open_ends else "ok"), b"".join(chunks)
+                    return ("timeout" if watched in open_ends else "ok"), filled
                 for ready, _ in poller.poll(wait * 1000):
                     if ready == self.requests:
                         self._abandon(main)
-                    elif ready == results and (chunk := os.read(results, 65536)):
-                        left -= len(chunk)
-                        chunks.append(chunk)
-                        if left < 0:
-                            return "output", b"".join(chunks)
+                    elif ready == results and (taken := os.readv(results, [view[filled : filled + 65536]])):
+                        filled += taken
+                        if filled == len(view):
+                            return "output", filled
                     else:
                         poller.unregister(ready)
                         open_ends.discard(ready)
                         if ready == watched:
                             end = min(end, time.monotonic() + STRAY_WRITER_S)
-            return "ok", b"".join(chunks)
+            return "ok", filled
         finally:
             os.close(watched)
+
+    def _room(self, size: int) -> bytearray:
+        """Return the buffer, all zero, with at least that many bytes."""
+        if len(self.buffer) != size + 1:
+            self.buffer = bytearray(size + 1)
+        return self.buffer
 
     def _finish(
         self, main: int, helpers: list[int], status: str, started: float, limits: dict[str, Any]
@@ -244,11 +255,11 @@ class Worker:
             data += chunk
         return data
 
-    def _answer(self, header: dict[str, Any], data: bytes) -> None:
+    def _answer(self, header: dict[str, Any], data: memoryview) -> None:
         head = json.dumps(header).encode()
-        view = memoryview(struct.pack("<II", len(head), len(data)) + head + data)
-        while view:
-            view = view[os.write(self.answers, view) :]
+        for view in (memoryview(struct.pack("<II", len(head), len(data)) + head), data):
+            while view:
+                view = view[os.write(self.answers, view) :]
 
 
 def _memory_file(content: bytes) -> int:
