@@ -208,6 +208,7 @@ class Progress(Model):
     total: int | None = Field(default=None, description="Steps or completions in all; unknown until the run knows.")
     unit: Literal["steps", "completions"]
     phase: str = Field(description="What it is doing now.")
+    processes: int | None = Field(default=None, ge=1, description="Training processes that take part, all machines.")
     eta_s: float | None = Field(default=None, ge=0, description="Seconds left in this phase; unknown at first.")
     elapsed_s: float | None = Field(default=None, ge=0, description="Seconds since this attempt started.")
 

@@ -25,7 +25,7 @@ def accelerate_config(launcher: LauncherSpec, on_cpu: bool, config: dict[str, An
     total = launcher.processes * launcher.machines
     values: dict[str, Any] = {
         "compute_environment": "LOCAL_MACHINE",
-        "distributed_type": _kind(launcher, on_cpu, total),
+        "distributed_type": _kind(launcher, total),
         "mixed_precision": launcher.mixed_precision or "no",
         "use_cpu": on_cpu,
         "num_machines": launcher.machines,
@@ -58,14 +58,15 @@ def train_command(python: Path | str, config: Path | str, folder: Path | str, at
     ]  # fmt: skip
 
 
-def _kind(launcher: LauncherSpec, on_cpu: bool, total: int) -> str:
+def _kind(launcher: LauncherSpec, total: int) -> str:
     if launcher.deepspeed is not None:
         return "DEEPSPEED"
     if launcher.fsdp is not None:
         return "FSDP"
     if total == 1:
         return "NO"
-    return "MULTI_CPU" if on_cpu else "MULTI_GPU"
+    # Also on the CPU: accelerate starts MULTI_CPU as a single process unless MPI starts it, and use_cpu picks gloo.
+    return "MULTI_GPU"
 
 
 def _deepspeed(stated: dict[str, Any], machines: int) -> dict[str, Any]:

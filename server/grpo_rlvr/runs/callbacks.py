@@ -27,8 +27,7 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]
         self.first_step: int | None = None
         self.captured = 0
         self.ended: tuple[str, str] | None = None
-        self.last: dict[str, Any] = {}
-        self.saving = False
+        self.last: dict[str, Any] = {"processes": int(trainer.accelerator.num_processes)}
 
     def begin(self, checkpoint: Path | None) -> None:
         """Drop what an earlier attempt wrote after the checkpoint, so that no step is there twice."""

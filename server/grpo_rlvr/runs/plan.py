@@ -140,6 +140,7 @@ def worker_spec(plan: Plan, run_id: str, folder: Path) -> dict[str, Any]:
         "reward_digest": plan.reward_digest,
         "guards": plan.spec.guards.model_dump(),
         "output_dir": str(output_folder(plan, folder)),
+        "processes": plan.spec.launcher.processes * plan.spec.launcher.machines,
         "jobs": _evaluation_jobs(plan, folder),
     }
 

@@ -217,6 +217,7 @@ def _progress(state: State, record: dict[str, Any]) -> Progress | None:
         total=known.get("total"),
         unit=unit,
         phase=str(known.get("phase", "")),
+        processes=known.get("processes"),
         eta_s=known.get("eta_s") if state.alive else None,
         elapsed_s=known.get("elapsed_s") if began else None,
     )

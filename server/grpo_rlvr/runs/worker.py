@@ -88,6 +88,8 @@ def train(folder: Path, attempt: Path) -> dict[str, Any]:
     if main_rank:
         write_record(folder / "progress.json", {"attempt": int(attempt.name), "phase": "loading", "time": time.time()})
     trainer = build_trainer(folder, spec)
+    if trainer.accelerator.num_processes != spec["processes"]:
+        raise RuntimeError(f"{spec['processes']} processes were planned, {trainer.accelerator.num_processes} take part")
     callback = RunCallback(folder, attempt, spec, flag, trainer)
     trainer.add_callback(callback)
     checkpoint = last_complete(Path(spec["output_dir"])) if int(attempt.name) > 1 else None
