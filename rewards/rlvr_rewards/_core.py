@@ -174,11 +174,8 @@ class Reward:
 
     def check_rows(self, rows: Iterable[Row]) -> list[RowProblem]:
         """Return the rows that cannot be graded, to be mended or dropped before training."""
-        return [
-            RowProblem(index, problem)
-            for index, row in enumerate(rows)
-            if (problem := self._row_problem(row)) is not None
-        ]
+        problems = ((index, self._row_problem(row, GENERATED_COLUMNS)) for index, row in enumerate(rows))
+        return [RowProblem(index, problem) for index, problem in problems if problem is not None]
 
     def __call__(self, completions: Sequence[Completion], **columns: Any) -> list[float | None]:
         """Score a batch as TRL's `reward_funcs` do.

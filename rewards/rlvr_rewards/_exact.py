@@ -55,6 +55,7 @@ class Exact(Reward):
         one_of("normalize", self.normalize, ("NFC", "NFD", "NFKC", "NFKD"))
         one_of("think", self.think, ("after_last_close", "keep"))
         one_of("pick", self.pick, ("last",))
+        one_of("case", self.case, (True, False))
         if not isinstance(self.answer_tag, str):
             raise RewardSpecError(f"argument 'answer_tag' must be a tag name or '', not {self.answer_tag!r}")
         super().__post_init__()

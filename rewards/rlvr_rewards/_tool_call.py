@@ -144,7 +144,7 @@ class ToolCall(Reward):
             arguments = _json.loads(arguments)
         if not isinstance(arguments, Mapping):
             raise CallProblem(f"the arguments of {call.name!r} are not an object")
-        schema = tools.get(call.name, {})
+        schema = tools.get(call.name, {}) if self.case else _tool_in_any_case(call.name, tools)
         if self.coerce:
             arguments = _coerced(arguments, schema)
         if self.defaults == "fill":
@@ -168,6 +168,11 @@ def _tools(value: Any) -> Tools:
             raise CallProblem(f"the parameters of tool {function['name']!r} are not a schema")
         tools[function["name"]] = parameters
     return tools
+
+
+def _tool_in_any_case(name: str, tools: Tools) -> Mapping[str, Any]:
+    folded = name.casefold()
+    return next((schema for known, schema in tools.items() if known.casefold() == folded), {})
 
 
 def _gold_call(entry: Any, tools: Tools) -> Call:

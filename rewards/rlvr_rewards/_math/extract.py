@@ -1,12 +1,12 @@
 """Finding the committed answer of a completion. Never "the last number in the text"."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rlvr_rewards._core import Reason, after_thinking
 from rlvr_rewards._math.limits import MAX_CHARACTERS, MAX_MEMBERS
-from rlvr_rewards._math.normal import braced, strip_marks
+from rlvr_rewards._math.normal import strip_marks
 from rlvr_rewards._math.units import is_unit
 
 # What may stand between two boxes that are one list.
@@ -15,6 +15,7 @@ _MARKER = re.compile(
     r"(?:final\s+answers?\b[*_\s]*(?::|=|(?:is|are)\b)?|\banswers?\b[*_\s]*(?::|=|(?:is|are)\b))[*_\s]*:?[*_]*|\#{4}",
     re.IGNORECASE,
 )
+_BRACES = re.compile(r"\\.|[{}]", re.DOTALL)
 _INLINE = re.compile(r"\s*(\$\$.+?\$\$|\$[^$\n]+\$|\\\(.+?\\\)|\\\[.+?\\\])", re.DOTALL)
 _SENTENCE_END = re.compile(r"\.(?=\s|$)|[!?](?=\s|$)|\n|,?\s(?:because|since)\b")
 # Words after a formula that take it back or hedge it.
@@ -60,10 +61,11 @@ def extract(
 def _boxes(text: str, commands: Sequence[str]) -> Extracted | None:
     """Return the last box, joined with those right before it, or None when there is no box at all."""
     pattern = re.compile("|".join(re.escape(command) + r"(?![A-Za-z])" for command in commands))
+    closings = _closing_braces(text)
     spans: list[tuple[int, int, str | None]] = []
     position = 0
     while match := pattern.search(text, position):
-        content, end = _box_content(text, match.end())
+        content, end = _box_content(text, match.end(), closings)
         spans.append((match.start(), end, content))
         position = end
     if not spans:
@@ -80,13 +82,24 @@ def _boxes(text: str, commands: Sequence[str]) -> Extracted | None:
     return Extracted(tuple(dict.fromkeys(reversed(members))))
 
 
-def _box_content(text: str, start: int) -> tuple[str | None, int]:
+def _closing_braces(text: str) -> dict[int, int]:
+    """Return, for every brace that closes, where; one pass, since a text may hold thousands of boxes."""
+    closings: dict[int, int] = {}
+    waiting: list[int] = []
+    for match in _BRACES.finditer(text):
+        if match[0] == "{":
+            waiting.append(match.start())
+        elif match[0] == "}" and waiting:
+            closings[waiting.pop()] = match.start()
+    return closings
+
+
+def _box_content(text: str, start: int, closings: Mapping[int, int]) -> tuple[str | None, int]:
     """Return the content of the box whose command ends at `start`, None when it never closes, and where it ends."""
-    group = braced(text[: start + 4 * MAX_CHARACTERS], start)
-    if group is not None:
-        return group
     while start < len(text) and text[start] == " ":
         start += 1
+    if start in closings:
+        return text[start + 1 : closings[start]], closings[start] + 1
     if text[start : start + 1] in ("{", ""):
         return None, start + 1
     token = re.compile(r"\\[A-Za-z]+|\\.|[^\s]").match(text, start)
