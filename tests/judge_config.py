@@ -1,7 +1,7 @@
 """Judge config cases: a finding of the expected severity must name an expected field, and `ok` must stay silent.
 
-A case of severity error or warning is right when some finding of that same severity names one of `expect.fields`; info is
-right when no error is raised; ok when neither an error nor a warning is.
+A case of severity error or warning is right when some finding of that same severity names one of `expect.fields`; info
+is right when no error is raised; ok when neither an error nor a warning is.
 """
 
 import json
@@ -21,7 +21,7 @@ def judge(path: Path) -> Iterator[tuple[str, bool, str]]:
 
 
 def cases(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the config cases of a file, or of every JSON Lines file in a folder (other kinds of lines are passed over)."""
+    """Yield the config cases of a file, or of every JSON Lines file in a folder (other lines are passed over)."""
     for file in sorted(path.rglob("*.jsonl")) if path.is_dir() else [path]:
         for line in file.read_text(encoding="utf-8").splitlines():
             case = json.loads(line) if line.strip() else {}
@@ -56,7 +56,7 @@ def is_right(expected: dict[str, Any], findings: list[Finding]) -> bool:
 
 
 def describe(expected: dict[str, Any], findings: list[Finding]) -> str:
-    """Return the expected severity, the rules that fired, and errors or warnings on other fields (to be read by eye)."""
+    """Return the expected severity, the rules that fired, and those on other fields (to be read by eye)."""
     wanted = {*expected["fields"]}
     for other in expected.get("also", []):
         wanted |= {name.strip() for name in other["about"].split(",")}

@@ -2,8 +2,8 @@
 
     python tests/run_cases.py config|logs|rewards|hacks|memory PATH [--json]
 
-PATH is a file of cases or a folder of such files. One line a case, last line `N right, N wrong`; exit 1 when something is
-wrong, 2 when the cases cannot be read. A case that raises, or that nothing handles yet, counts as wrong.
+PATH is a file of cases or a folder of such files. One line a case, last line `N right, N wrong`; exit 1 when something
+is wrong, 2 when the cases cannot be read. A case that raises, or that nothing handles yet, counts as wrong.
 
 Each kind is judged by `judge_<kind>.py` beside this file: `judge(path) -> Iterator[tuple[id, right, text]]`.
 """

@@ -1,7 +1,7 @@
 """Construct the real GRPOConfig for each config on stdin; stdlib and the training libraries only.
 
-A line is `{"config": ..., "world": N}`; the answer is a line `null`, or the exception's text. The world size is patched,
-and a GPU with bf16 is claimed, so that only the config itself is judged.
+A line is `{"config": ..., "world": N}`; the answer is a line `null`, or the exception's text. The world size is
+patched, and a GPU with bf16 is claimed, so that only the config itself is judged.
 """
 
 import json

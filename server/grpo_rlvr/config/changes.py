@@ -9,9 +9,11 @@ from grpo_rlvr.models.check import ChangedDefault
 # What a changed default does to a run that leaves the option unset; options that are not here change no result.
 NOTES = {
     "temperature": "Rollouts are sampled at another temperature.",
-    "top_k": "0.16 and 0.17 sampled from the 50 likeliest tokens only; later versions from all (None and 0 mean the same).",
+    "top_k": "0.16 and 0.17 sampled from the 50 likeliest tokens only; later versions from all (None and 0 mean the "
+        "same).",
     "beta": "The KL term, and with it the reference model, is on by default only up to 0.18.",
-    "loss_type": "The loss is normalised differently: grpo per sequence (before 0.17), bnpo per local batch, dapo per global batch.",
+    "loss_type": "The loss is normalised differently: grpo per sequence (before 0.17), bnpo per local batch, dapo "
+        "per global batch.",
     "vllm_gpu_memory_utilization": "vLLM reserves another share of the GPU.",
     "gradient_checkpointing": "Activations are recomputed: less memory, about 20 % slower, the same result.",
     "bf16": "Forward passes run under bfloat16 autocast when fp16 is off.",

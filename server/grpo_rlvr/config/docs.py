@@ -62,8 +62,10 @@ def _index() -> str:
         "",
         GENERATED,
         "",
-        f"{len(RULES)} rules over a config and its setup, for TRL {versions[0]} to {versions[-1]}. An error fails or trains the "
-        "wrong thing, a warning probably wastes the run, an info is surprising but legitimate. `grpo-rlvr explain RULE` prints one.",
+        f"{len(RULES)} rules over a config and its setup, for TRL {versions[0]} to {versions[-1]}. An error fails or "
+        "trains the "
+        "wrong thing, a warning probably wastes the run, an info is surprising but legitimate. `grpo-rlvr explain "
+        "RULE` prints one.",
     ]
     for family, rules in _families():
         lines += [

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from grpo_rlvr.interpreter import Interpreter
 
 ORDER = {"error": 0, "warning": 1, "info": 2}
-# A safe fix may uncover one more finding with a safe fix (a renamed option with a value out of range); chains are short.
+# A safe fix may uncover one more finding with a safe fix (a renamed option with a value out of range); chains are
+# short.
 MAX_FIX_ROUNDS = 5
 
 

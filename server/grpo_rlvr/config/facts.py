@@ -194,14 +194,9 @@ class Facts:
     def shares_gpu(self) -> bool:
         """Whether vLLM lives on a GPU that also trains: colocate, or a device of the trainer's own up to 0.15."""
         if self.vllm_mode == "device":
-            device = self.config.text("vllm_device") or "auto"
-            own = self.processes == 1 and self.gpus == 1
-            return (
-                (device != "auto"
-                and device.rpartition(":")[2].isdigit()
-                and int(device.rpartition(":")[2]) < self.processes)
-                or own
-            )
+            index = (self.config.text("vllm_device") or "auto").rpartition(":")[2]
+            only_one = self.processes == 1 and self.gpus == 1
+            return bool(only_one or (index.isdigit() and int(index) < self.processes))
         return self.colocate
 
     @property
@@ -240,7 +235,7 @@ class Facts:
 
     @property
     def sent_prompt_tokens(self) -> int | None:
-        """Tokens of the longest prompt that reaches the model: cut by max_prompt_length where that exists (up to 0.27)."""
+        """Tokens of the longest prompt that reaches the model: max_prompt_length cuts it up to 0.27."""
         tokens, limit = self.prompt_tokens, self.config.integer("max_prompt_length")
         return tokens if tokens is None or limit is None else min(tokens, limit)
 

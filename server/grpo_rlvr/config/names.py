@@ -9,7 +9,7 @@ from typing import Any
 class Replacement:
     """What to write instead of a name.
 
-    `to` is the first existing kwarg of these, empty when there is none; `convert` changes the value; `note` is one sentence.
+    `to` holds candidates of which the first existing one is meant; `convert` changes the value; `note` is one sentence.
     `safe` states whether the replacement computes what the old name asked for.
     """
 
@@ -31,13 +31,15 @@ RENAMED: dict[str, Replacement] = {
         "vllm_max_model_length."
     ),
     "vllm_device": Replacement(
-        ("vllm_mode",), "One GPU for vLLM inside the run went away in 0.18: colocate shares the training GPUs, server is a "
+        ("vllm_mode",), "One GPU for vLLM inside the run went away in 0.18: colocate shares the training GPUs, "
+            "server is a "
         "process of its own.", _mode, safe=False,
     ),
     "vllm_dtype": Replacement(note="vLLM follows model_init_kwargs={'dtype': ...} now; a server takes --dtype."),
     "vllm_max_model_len": Replacement(("vllm_max_model_length",), "A server takes --max-model-len instead."),
     "vllm_max_model_length": Replacement(("vllm_max_model_len",), "It exists since 0.26 under this name."),
-    "vllm_enable_prefix_caching": Replacement(note="vLLM caches prefixes by default; a server takes --enable-prefix-caching."),
+    "vllm_enable_prefix_caching": Replacement(note="vLLM caches prefixes by default; a server takes "
+        "--enable-prefix-caching."),
     "vllm_guided_decoding_regex": Replacement(("vllm_structured_outputs_regex",), "Renamed in 0.27."),
     "vllm_structured_outputs_regex": Replacement(("vllm_guided_decoding_regex",), "Its name since 0.27."),
     "use_liger_loss": Replacement(
@@ -67,7 +69,7 @@ RENAMED: dict[str, Replacement] = {
     "per_gpu_train_batch_size": Replacement(("per_device_train_batch_size",), "Renamed."),
     "per_gpu_eval_batch_size": Replacement(("per_device_eval_batch_size",), "Renamed."),
     "group_by_length": Replacement(note="GRPO needs its own sampler; it never had an effect here."),
-    "report_to_wandb": Replacement(("report_to",), "A list of trackers.", lambda value: ["wandb"] if value else [], safe=True),
+    "report_to_wandb": Replacement(("report_to",), "A list of trackers.", lambda value: ["wandb"] if value else []),
 }  # fmt: skip
 
 # Names of other libraries and papers for something that GRPOConfig has.
@@ -118,13 +120,17 @@ FOREIGN: dict[str, Replacement] = {
 ELSEWHERE: dict[str, str] = {
     **dict.fromkeys(
         (
-            "reward_funcs", "rollout_func", "train_dataset", "eval_dataset", "processing_class", "tokenizer", "peft_config",
-            "callbacks", "optimizers", "reward_processing_classes", "environment_factory", "tools", "quantization_config",
+            "reward_funcs", "rollout_func", "train_dataset", "eval_dataset", "processing_class", "tokenizer",
+            "peft_config",
+            "callbacks", "optimizers", "reward_processing_classes", "environment_factory", "tools",
+            "quantization_config",
             "model",
         ),
         "an argument of GRPOTrainer",
     ),
-    **dict.fromkeys(("dtype", "torch_dtype", "attn_implementation", "load_in_4bit", "load_in_8bit"), "a key of model_init_kwargs"),
+    **dict.fromkeys(
+        ("dtype", "torch_dtype", "attn_implementation", "load_in_4bit", "load_in_8bit"), "a key of model_init_kwargs"
+    ),
     **dict.fromkeys(
         (
             "model_name_or_path", "model_revision", "use_peft", "lora_r", "lora_alpha", "lora_dropout",
@@ -133,7 +139,10 @@ ELSEWHERE: dict[str, str] = {
         "an option of the command line (ModelConfig)",
     ),
     **dict.fromkeys(
-        ("dataset_name", "dataset_config", "dataset_train_split", "dataset_test_split", "dataset_prompt_column", "system_prompt"),
+        (
+            "dataset_name", "dataset_config", "dataset_train_split", "dataset_test_split", "dataset_prompt_column",
+            "system_prompt",
+        ),
         "an option of the command line or of your script (ScriptArguments)",
     ),
 }  # fmt: skip

@@ -4,13 +4,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from grpo_rlvr.config.versions import release
 from grpo_rlvr.errors import InputError
 
-SCHEMA_FOLDER = "schema"
+SCHEMA = Path(__file__).parent / "schema"
 OLDEST = "0.14"
 
 
@@ -18,7 +18,7 @@ OLDEST = "0.14"
 class Table:
     """The fields of one TRL release with the inherited ones of a transformers release.
 
-    `fields` maps a kwarg to its JSON Schema; `requires` maps a package (or `python`) to the range in the wheel's metadata.
+    `fields` maps a kwarg to its JSON Schema; `requires` maps a package (or `python`) to its range in the metadata.
     """
 
     trl: str
@@ -51,7 +51,7 @@ class Table:
 
 @lru_cache(maxsize=1)
 def _index() -> dict[str, Any]:
-    text = files(__package__).joinpath(SCHEMA_FOLDER, "index.json").read_text(encoding="utf-8")
+    text = (SCHEMA / "index.json").read_text(encoding="utf-8")
     index: dict[str, Any] = json.loads(text)
     return index
 
@@ -97,7 +97,7 @@ def table(version: str, transformers: str | None = None) -> Table:
     """
     known = table_version(version)
     name = "trl-" + ".".join(known.split(".")[:2]) + ".json"
-    raw = json.loads(files(__package__).joinpath(SCHEMA_FOLDER, name).read_text(encoding="utf-8"))
+    raw = json.loads((SCHEMA / name).read_text(encoding="utf-8"))
     meta, fields = raw["x-release"], raw["properties"]
     if transformers is not None and release(transformers) != release(meta["transformers"]):
         inherited = inherited_fields(transformers)
@@ -109,7 +109,7 @@ def table(version: str, transformers: str | None = None) -> Table:
 @lru_cache(maxsize=1)
 def transformers_history() -> dict[str, Any]:
     """Return the history of TrainingArguments: `releases`, and for each field its spans of `[first, last, schema]`."""
-    text = files(__package__).joinpath(SCHEMA_FOLDER, "transformers.json").read_text(encoding="utf-8")
+    text = (SCHEMA / "transformers.json").read_text(encoding="utf-8")
     history: dict[str, Any] = json.loads(text)
     return history
 

@@ -1,4 +1,4 @@
-"""Rough memory of a colocated vLLM, in GB of 1e9 bytes, as far as rules need it; the full estimate is `estimate_memory`."""
+"""Rough memory of a colocated vLLM, in GB of 1e9 bytes, as far as rules need it."""
 
 from grpo_rlvr.config.facts import Facts
 from grpo_rlvr.config.view import ConfigView

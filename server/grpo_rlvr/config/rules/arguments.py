@@ -203,7 +203,8 @@ def unknown_accelerator_option(config: ConfigView) -> Outcome:
     "parallelism-config-as-data",
     severity="error",
     what="parallelism_config is plain data.",
-    why="GRPOConfig reads attributes of accelerate's ParallelismConfig object and raises AttributeError for a dict or text.",
+    why="GRPOConfig reads attributes of accelerate's ParallelismConfig object and raises AttributeError for a dict "
+    "or text.",
     bad=Example({"parallelism_config": {"dp_replicate_size": 2}}),
     good=Example({"parallelism_config": None}),
     sources=("trl/trainer/grpo_config.py", "transformers/training_args.py"),
@@ -215,7 +216,8 @@ def parallelism_config_as_data(config: ConfigView) -> Outcome:
     return fail(
         "parallelism_config",
         value=value,
-        message="parallelism_config takes accelerate's ParallelismConfig object: build it in the script, or set it in the "
+        message="parallelism_config takes accelerate's ParallelismConfig object: build it in the script, or set it "
+        "in the "
         "accelerate config file.",
     )
 

@@ -146,7 +146,8 @@ def batch_not_divisible_by_group(config: ConfigView, batch: Batch) -> Outcome:
     severity="error",
     trl=">=0.15,<0.17",
     requires=("group-smaller-than-two",),
-    what="processes x per_device_train_batch_size is no multiple of num_generations, in a TRL where accumulation does not count.",
+    what="processes x per_device_train_batch_size is no multiple of num_generations, in a TRL where accumulation "
+    "does not count.",
     why="Up to 0.16 a group must lie inside one micro-step over all processes; the trainer raises ValueError.",
     bad=Example(
         {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 8, "num_generations": 8},
@@ -167,7 +168,8 @@ def micro_batch_not_divisible_by_group(batch: Batch) -> Outcome:
         "gradient_accumulation_steps",
         "hardware.num_processes",
         value=batch.completions,
-        message=f"{_group_message(batch, f'{batch.processes} processes x {batch.per_device}')} Accumulation does not count "
+        message=f"{_group_message(batch, f'{batch.processes} processes x {batch.per_device}')} Accumulation does not "
+        "count "
         f"before 0.17: set per_device_train_batch_size={value}, or upgrade.",
         set={"per_device_train_batch_size": value},
     )
@@ -190,7 +192,8 @@ def device_batch_counts_prompts(batch: Batch) -> Outcome:
         "per_device_train_batch_size",
         "num_generations",
         value=batch.per_device,
-        message=f"{batch.per_device} prompts a device and micro-step make {batch.per_device * batch.group} completions in TRL "
+        message=f"{batch.per_device} prompts a device and micro-step make {batch.per_device * batch.group} "
+        "completions in TRL "
         "0.14; from 0.15 on the same number counts completions.",
     )
 
@@ -211,7 +214,8 @@ def batch_size_search(config: ConfigView) -> Outcome:
     return fail(
         "auto_find_batch_size",
         value=True,
-        message="auto_find_batch_size cannot keep groups whole: drop it and lower per_device_train_batch_size yourself.",
+        message="auto_find_batch_size cannot keep groups whole: drop it and lower per_device_train_batch_size "
+        "yourself.",
         unset=("auto_find_batch_size",),
         safe=True,
     )
@@ -242,7 +246,8 @@ def rollout_larger_than_dataset(facts: Facts, batch: Batch) -> Outcome:
         "num_generations",
         "hardware.num_processes",
         value=rows,
-        message=f"A rollout takes {batch.completions} completions / {batch.group} = {batch.prompts} prompts, and the dataset has "
+        message=f"A rollout takes {batch.completions} completions / {batch.group} = {batch.prompts} prompts, and the "
+        "dataset has "
         f"{rows} rows: no rollout is ever complete. Lower the batch to at most {rows} prompts, or add rows.",
     )
 
@@ -268,7 +273,8 @@ def dataset_tail_dropped(facts: Facts, batch: Batch) -> Outcome:
         "dataset.rows",
         "per_device_train_batch_size",
         value=rows,
-        message=f"{rows} rows make {rows // batch.prompts} rollouts of {batch.prompts} prompts; {tail} are dropped each epoch.",
+        message=f"{rows} rows make {rows // batch.prompts} rollouts of {batch.prompts} prompts; {tail} are dropped "
+        "each epoch.",
     )
 
 

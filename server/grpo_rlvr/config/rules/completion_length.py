@@ -9,12 +9,14 @@ from grpo_rlvr.config.view import ConfigView
 # Share of truncated completions from which the cap, not the task, decides the reward.
 MANY_CLIPPED = 0.5
 NEARLY_ALL_CLIPPED = 0.9
-# Worked-out answers to grade-school problems take 150 to 700 tokens, thinking ones thousands: no cap up to this holds them.
+# Worked-out answers to grade-school problems take 150 to 700 tokens, thinking ones thousands: no cap up to this
+# holds them.
 SHORT_CAP = 512
 # mask_truncated_completions with a cap this small masks any answer in words.
 TINY_CAP = 64
 _REASONING = re.compile(
-    r"\b(?:math|maths|gsm8k|aime|amc|olympiad\w*|competition|codeforces|leetcode|reason\w*|proofs?|cot|chain[- ]of[- ]thought|"
+    r"\b(?:math|maths|gsm8k|aime|amc|olympiad\w*|competition|codeforces|leetcode|reason\w*|proofs?|cot|chain[- ]of[- "
+    "]thought|"
     r"step[- ]by[- ]step|gpqa|numina\w*|dapo[- ]?(?:math|17k)\w*|math[- ]?500)\b",
     re.IGNORECASE,
 )
@@ -103,7 +105,8 @@ def all_completions_masked(config: ConfigView, facts: Facts) -> Outcome:
         "max_completion_length",
         "measured.clipped_ratio",
         value=cap,
-        message=f"max_completion_length={cap} with {reason}: everything is masked and nothing is trained. Raise the cap until "
+        message=f"max_completion_length={cap} with {reason}: everything is masked and nothing is trained. Raise the "
+        "cap until "
         "clipped_ratio falls well below 1.",
     )
 
@@ -134,7 +137,8 @@ def completion_cap_too_low(config: ConfigView, facts: Facts) -> Outcome:
         "max_completion_length",
         *fields,
         value=cap,
-        message=f"max_completion_length={cap}{unset}: {reason}. Raise it until few completions are cut, and make sure the model "
+        message=f"max_completion_length={cap}{unset}: {reason}. Raise it until few completions are cut, and make "
+        "sure the model "
         "emits its end-of-turn token.",
     )
 
@@ -159,7 +163,8 @@ def tiny_cap_with_masking(config: ConfigView, facts: Facts) -> Outcome:
         "mask_truncated_completions",
         "max_completion_length",
         value=cap,
-        message=f"max_completion_length={cap} with mask_truncated_completions: measure that answers end within {cap} tokens.",
+        message=f"max_completion_length={cap} with mask_truncated_completions: measure that answers end within {cap} "
+        "tokens.",
     )
 
 

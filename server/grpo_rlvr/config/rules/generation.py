@@ -68,7 +68,8 @@ def greedy_rollouts(config: ConfigView, facts: Facts) -> Outcome:
     return fail(
         *dict.fromkeys((field, head)),
         value=config.effective(field),
-        message=f"{how}, so the completions of a group are identical. Sample: temperature=1.0, top_p=1.0, no do_sample=False.",
+        message=f"{how}, so the completions of a group are identical. Sample: temperature=1.0, top_p=1.0, no "
+        "do_sample=False.",
     )
 
 
@@ -101,7 +102,8 @@ def generation_kwargs_override_sampling(config: ConfigView) -> Outcome:
         "generation_kwargs",
         *clashes,
         value=dict(clashes),
-        message=f"generation_kwargs overrides {said}, but log-probs keep the config's value. Set it as an option of its own.",
+        message=f"generation_kwargs overrides {said}, but log-probs keep the config's value. Set it as an option of "
+        "its own.",
         set={**clashes, **({"generation_kwargs": rest} if rest else {})},
         unset=() if rest else ("generation_kwargs",),
     )
@@ -112,7 +114,8 @@ def generation_kwargs_override_sampling(config: ConfigView) -> Outcome:
     severity="error",
     trl=">=0.19",
     what="generation_kwargs asks for several sequences per prompt.",
-    why="The sampler already repeats each prompt num_generations times; more sequences break the tensor shapes at step 1.",
+    why="The sampler already repeats each prompt num_generations times; more sequences break the tensor shapes at "
+    "step 1.",
     bad=Example({"generation_kwargs": {"num_return_sequences": 8}}),
     good=Example({"num_generations": 8}),
     sources=("trl/trainer/grpo_trainer.py",),
@@ -190,7 +193,8 @@ def top_k_minus_one_without_vllm(config: ConfigView, facts: Facts) -> Outcome:
     severity="warning",
     trl="<0.26",
     what="The model ships a narrow generation_config and this release lets its values win.",
-    why="With transformers 4.50 or later, options left at their defaults are taken from the model's file: nearly greedy rollouts.",
+    why="With transformers 4.50 or later, options left at their defaults are taken from the model's file: nearly "
+    "greedy rollouts.",
     bad=Example(
         {"num_generations": 8},
         {"model": {"generation_config": {"temperature": 0.1, "top_k": 1}}, "versions": {"trl": "0.25.1"}},
@@ -216,7 +220,8 @@ def generation_config_wins(config: ConfigView, facts: Facts) -> Outcome:
         "versions.trl",
         "versions.transformers",
         value=shipped,
-        message=f"The model's generation_config sets {', '.join(narrow)}, and those values win here. Reset them on the model, "
+        message=f"The model's generation_config sets {', '.join(narrow)}, and those values win here. Reset them on "
+        "the model, "
         "or upgrade to trl>=0.26.",
     )
 
@@ -254,7 +259,7 @@ def sampling_narrowed(config: ConfigView, facts: Facts) -> Outcome:
 
 def narrowed(config: ConfigView) -> list[str]:
     """Return the options in force that keep only a part of the distribution (temperature not counted)."""
-    cut = []
+    cut: list[str] = []
     for name in ("top_k", "top_p", "min_p", "repetition_penalty"):
         # The default top_k=50 of 0.16 and 0.17 counts as well: it is in force.
         value = config.number(name) if config.exists(name) else None

@@ -22,7 +22,8 @@ def corrects(config: ConfigView, facts: Facts) -> bool:
     severity="error",
     trl=">=0.23,<0.24",
     what="vLLM with a temperature other than 1 in TRL 0.23.",
-    why="vLLM returns raw log-probs there and the trainer scales by temperature: the importance ratio is wrong everywhere.",
+    why="vLLM returns raw log-probs there and the trainer scales by temperature: the importance ratio is wrong "
+    "everywhere.",
     bad=Example({**COLOCATE, "temperature": 0.7}, {"versions": {"trl": "0.23.1"}}),
     good=Example({**COLOCATE, "temperature": 1.0}, {"versions": {"trl": "0.23.1"}}),
     sources=("huggingface/trl#4159",),
@@ -116,7 +117,8 @@ def vespo_without_token_ratio(config: ConfigView, facts: Facts) -> Outcome:
         "vllm_importance_sampling_mode",
         "loss_type",
         value=mode,
-        message=f"loss_type=vespo with vllm_importance_sampling_mode={mode}: allowed are token_truncate and token_mask.",
+        message=f"loss_type=vespo with vllm_importance_sampling_mode={mode}: allowed are token_truncate and "
+        "token_mask.",
         set={"vllm_importance_sampling_mode": "token_truncate"},
         safe=True,
     )
@@ -147,7 +149,8 @@ def ratio_bounds_crossed(config: ConfigView) -> Outcome:
         "vllm_importance_sampling_clip_max",
         "vllm_importance_sampling_cap",
         value=low,
-        message=f"vllm_importance_sampling_clip_min={low:g} is not below the upper bound of {high:g} (default 3.0); around 1 is "
+        message=f"vllm_importance_sampling_clip_min={low:g} is not below the upper bound of {high:g} (default 3.0); "
+        "around 1 is "
         "what is meant, e.g. 0.5 and 3.0.",
     )
 

@@ -37,7 +37,8 @@ def negative_kl_coefficient(config: ConfigView, facts: Facts) -> Outcome:
     severity="error",
     requires=("negative-kl-coefficient",),
     what="A model that was changed in memory, with a KL term and no adapter.",
-    why="The reference is loaded again from the name in the model's config: KL is measured against the unchanged model.",
+    why="The reference is loaded again from the name in the model's config: KL is measured against the unchanged "
+    "model.",
     bad=Example({"beta": 0.04}, {"model": {"peft": False, "instance": "merge_and_unload() of an SFT adapter"}}),
     good=Example({"beta": 0.0}, {"model": {"peft": False, "instance": "merge_and_unload() of an SFT adapter"}}),
     sources=("trl/trainer/grpo_trainer.py",),
@@ -52,7 +53,8 @@ def reference_reloaded_without_changes(facts: Facts) -> Outcome:
         "beta",
         "model.instance",
         value=facts.beta,
-        message=f"beta={facts.beta:g} with a model changed in memory ({instance[:80]}): save it to a folder and pass that path, or "
+        message=f"beta={facts.beta:g} with a model changed in memory ({instance[:80]}): save it to a folder and pass "
+        "that path, or "
         "set beta=0.0.",
     )
 
@@ -80,7 +82,8 @@ def reference_is_bare_base_model(facts: Facts) -> Outcome:
         "model.peft",
         "versions.trl",
         value=facts.beta,
-        message=f"beta={facts.beta:g}: TRL {facts.versions.trl} measures KL against the base model without your adapter. Merge and "
+        message=f"beta={facts.beta:g}: TRL {facts.versions.trl} measures KL against the base model without your "
+        "adapter. Merge and "
         "save the adapter and train a new one, upgrade to trl>=0.27, or set beta=0.0.",
     )
 

@@ -162,7 +162,8 @@ def deprecated_kwarg(config: ConfigView, table: Table) -> Outcome:
             continue
         if name == "use_liger_kernel":
             message = (
-                "use_liger_kernel is deprecated and goes in TRL 2.0; since 1.15 it no longer provides the fused loss, which is "
+                "use_liger_kernel is deprecated and goes in TRL 2.0; since 1.15 it no longer provides the fused "
+                "loss, which is "
                 "built in. Remove it; for layer kernels use model_init_kwargs={'use_kernels': True}."
             )
             found.append(fail(name, value=value, message=message, unset=(name,), safe=True))

@@ -37,7 +37,8 @@ def _refused(config: ConfigView, facts: Facts) -> list[str]:
     severity="error",
     trl=">=0.17,<1.14",
     what="An option that the fused Liger loss of this TRL does not support.",
-    why="The trainer (or GRPOConfig, for delta) raises: sequence level up to 0.29, delta up to 1.3, entropy filters up to 1.13.",
+    why="The trainer (or GRPOConfig, for delta) raises: sequence level up to 0.29, delta up to 1.3, entropy filters "
+    "up to 1.13.",
     bad=Example({"use_liger_kernel": True, "importance_sampling_level": "sequence", "loss_type": "grpo"}, OLD),
     good=Example({"use_liger_kernel": False, "importance_sampling_level": "sequence", "loss_type": "grpo"}, OLD),
     sources=("huggingface/trl#5190", "trl/trainer/grpo_trainer.py"),
@@ -63,7 +64,8 @@ def liger_loss_refuses_option(config: ConfigView, facts: Facts) -> Outcome:
     severity="error",
     trl=">=0.23,<0.29",
     what="The fused Liger loss with vLLM's importance-sampling correction.",
-    why="The fused loss never reads the ratio, so the mismatch goes uncorrected: grad_norm is inflated about a hundredfold.",
+    why="The fused loss never reads the ratio, so the mismatch goes uncorrected: grad_norm is inflated about a "
+    "hundredfold.",
     bad=Example({"use_liger_kernel": True, "use_vllm": True, "vllm_mode": "colocate"}, {"versions": {"trl": "0.27.2"}}),
     good=Example({"use_liger_kernel": True, "use_vllm": True, "vllm_mode": "colocate"}, OLD),
     sources=("linkedin/Liger-Kernel#1082",),
@@ -78,7 +80,8 @@ def liger_loss_skips_vllm_ratio(config: ConfigView, facts: Facts) -> Outcome:
         "use_vllm",
         "vllm_importance_sampling_correction",
         value=True,
-        message=f"{switch}=True ignores vllm_importance_sampling_correction in TRL {facts.versions.trl}: set {switch}=False.",
+        message=f"{switch}=True ignores vllm_importance_sampling_correction in TRL {facts.versions.trl}: set "
+        f"{switch}=False.",
         set={switch: False},
         safe=True,
     )

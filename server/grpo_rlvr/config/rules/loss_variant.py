@@ -11,7 +11,8 @@ TOKEN_SUMMED = ("bnpo", "dr_grpo", "dapo", "cispo")
 GLOBALLY_NORMALISED = ("dapo", "cispo", "vespo")
 # Losses without the two-sided clip that epsilon and delta belong to.
 WITHOUT_CLIP = ("sapo", "vespo")
-# The largest sequence-level clip range that still acts: ratios are geometric means over a sequence, within about 1e-3 of 1.
+# The largest sequence-level clip range that still acts: ratios are geometric means over a sequence, within about
+# 1e-3 of 1.
 SEQUENCE_EPSILON = 0.01
 GSPO = {"importance_sampling_level": "sequence", "loss_type": "grpo", "epsilon": 3e-4, "epsilon_high": 4e-4}
 REUSED = {"steps_per_generation": 4, "per_device_train_batch_size": 8}
@@ -23,7 +24,8 @@ REUSED = {"steps_per_generation": 4, "per_device_train_batch_size": 8}
     trl=">=0.20",
     requires=("value-not-allowed",),
     what="importance_sampling_level='sequence' with a loss that sums over tokens (dapo is the default).",
-    why="The sequence's ratio counts once per token, so long answers weigh more than short ones; TRL logs it since 1.7.",
+    why="The sequence's ratio counts once per token, so long answers weigh more than short ones; TRL logs it since "
+    "1.7.",
     bad=Example({"importance_sampling_level": "sequence", "epsilon": 3e-4}),
     good=Example(GSPO),
     sources=("huggingface/trl#3823", "huggingface/trl#6042"),
@@ -37,7 +39,8 @@ def sequence_ratio_summed_over_tokens(config: ConfigView, facts: Facts) -> Outco
         "loss_type",
         "importance_sampling_level",
         value=facts.loss_type,
-        message=f"importance_sampling_level='sequence' with loss_type={facts.loss_type}{default}: set loss_type='grpo'.",
+        message=f"importance_sampling_level='sequence' with loss_type={facts.loss_type}{default}: set "
+        "loss_type='grpo'.",
         set={"loss_type": "grpo"},
     )
 
@@ -79,7 +82,8 @@ def sequence_clip_too_wide(config: ConfigView, facts: Facts, batch: Batch) -> Ou
     severity="error",
     trl=">=0.26",
     what="loss_type='cispo' with epsilon_high unset or below 1.",
-    why="For cispo epsilon_high caps the weight itself; unset it falls back to 0.2, so every gradient is cut to 0.2 of itself.",
+    why="For cispo epsilon_high caps the weight itself; unset it falls back to 0.2, so every gradient is cut to 0.2 "
+    "of itself.",
     bad=Example({"loss_type": "cispo"}),
     good=Example({"loss_type": "cispo", "epsilon_high": 5.0}),
     sources=("huggingface/trl#4495",),
@@ -95,7 +99,8 @@ def cispo_cap_below_one(config: ConfigView, facts: Facts) -> Outcome:
         "epsilon_high",
         "loss_type",
         value=high,
-        message=f"epsilon_high is {unset}{cap:g}; as the cap of a cispo weight it must be above 1: set epsilon_high=5.0.",
+        message=f"epsilon_high is {unset}{cap:g}; as the cap of a cispo weight it must be above 1: set "
+        "epsilon_high=5.0.",
         set={"epsilon_high": 5.0},
     )
 
@@ -164,7 +169,8 @@ def dr_grpo_with_scaled_rewards(config: ConfigView, facts: Facts) -> Outcome:
         "scale_rewards",
         "loss_type",
         value=config.effective("scale_rewards"),
-        message=f"scale_rewards={config.effective('scale_rewards')}: set scale_rewards=False for the whole of Dr. GRPO.",
+        message=f"scale_rewards={config.effective('scale_rewards')}: set scale_rewards=False for the whole of Dr. "
+        "GRPO.",
         set={"scale_rewards": False},
     )
 
@@ -201,7 +207,8 @@ def option_unused_by_loss(config: ConfigView, facts: Facts) -> Outcome:
         *idle,
         "loss_type",
         value=config.effective(idle[0]),
-        message=f"loss_type={facts.loss_type} does not read {', '.join(idle)}: remove {'them' if len(idle) > 1 else 'it'}.",
+        message=f"loss_type={facts.loss_type} does not read {', '.join(idle)}: remove "
+        f"{'them' if len(idle) > 1 else 'it'}.",
         unset=idle,
         safe=True,
     )
@@ -253,7 +260,8 @@ def masked_tokens_in_denominator(config: ConfigView, facts: Facts) -> Outcome:
         "max_completion_length",
         "versions.trl",
         value=True,
-        message=f"loss_type={facts.loss_type} of TRL {facts.versions.trl} divides by masked tokens too: upgrade to 1.9 or later, "
+        message=f"loss_type={facts.loss_type} of TRL {facts.versions.trl} divides by masked tokens too: upgrade to "
+        "1.9 or later, "
         "or raise max_completion_length until few completions are truncated.",
     )
 
@@ -263,7 +271,8 @@ def masked_tokens_in_denominator(config: ConfigView, facts: Facts) -> Outcome:
     severity="error",
     trl=">=0.22,<1.9",
     what="steps_per_generation differs from gradient_accumulation_steps with a globally normalised loss.",
-    why="These releases divide by the tokens of a rollout instead of an update: the gradient is off by the factor between them.",
+    why="These releases divide by the tokens of a rollout instead of an update: the gradient is off by the factor "
+    "between them.",
     bad=Example({"gradient_accumulation_steps": 32, "steps_per_generation": 8}, {"versions": {"trl": "1.6.0"}}),
     good=Example({"gradient_accumulation_steps": 32, "steps_per_generation": 32}, {"versions": {"trl": "1.6.0"}}),
     sources=("huggingface/trl#6024",),
@@ -277,8 +286,10 @@ def rollout_steps_differ_from_accumulation(facts: Facts, batch: Batch) -> Outcom
         "generation_batch_size",
         "loss_type",
         value=batch.steps,
-        message=f"{batch.steps} micro-steps a rollout against {batch.accumulation} an update: TRL {facts.versions.trl} scales the "
-        f"gradient by {batch.accumulation / batch.steps:g}. Set steps_per_generation={batch.accumulation}, or upgrade to 1.9.",
+        message=f"{batch.steps} micro-steps a rollout against {batch.accumulation} an update: TRL "
+        f"{facts.versions.trl} scales the "
+        f"gradient by {batch.accumulation / batch.steps:g}. Set steps_per_generation={batch.accumulation}, or "
+        "upgrade to 1.9.",
         set={"steps_per_generation": batch.accumulation},
     )
 

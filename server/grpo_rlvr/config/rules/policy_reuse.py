@@ -40,8 +40,10 @@ def clip_without_effect(config: ConfigView, facts: Facts, batch: Batch) -> Outco
         "steps_per_generation",
         "gradient_accumulation_steps",
         value=config.effective(stated[0]),
-        message=f"{', '.join(stated)} cannot act: {batch.accumulation} accumulation steps on {batch.steps} rollout steps make one "
-        "update per rollout. Set steps_per_generation to a multiple of gradient_accumulation_steps, or num_iterations=2, if "
+        message=f"{', '.join(stated)} cannot act: {batch.accumulation} accumulation steps on {batch.steps} rollout "
+        "steps make one "
+        "update per rollout. Set steps_per_generation to a multiple of gradient_accumulation_steps, or "
+        "num_iterations=2, if "
         "clipping is meant to act.",
     )
 
@@ -75,7 +77,8 @@ def delta_below_upper_clip(config: ConfigView, facts: Facts) -> Outcome:
     severity="warning",
     trl=">=0.16",
     what="Token-level ratios on a mixture-of-experts model with reused rollouts.",
-    why="Experts are routed anew after each update, so token ratios are noisy and clipping acts on routing, not on learning.",
+    why="Experts are routed anew after each update, so token ratios are noisy and clipping acts on routing, not on "
+    "learning.",
     bad=Example({"num_iterations": 2}, MOE),
     good=Example(
         {"num_iterations": 2, "importance_sampling_level": "sequence", "loss_type": "grpo", "epsilon": 3e-4}, MOE
@@ -97,7 +100,8 @@ def token_ratio_on_reused_moe_rollouts(config: ConfigView, facts: Facts, batch: 
         "loss_type",
         value="token",
         message=f"{batch.updates_per_rollout:g} updates per rollout with token ratios on an MoE: set "
-        "importance_sampling_level='sequence', loss_type='grpo', epsilon=3e-4, epsilon_high=4e-4, or use each rollout once.",
+        "importance_sampling_level='sequence', loss_type='grpo', epsilon=3e-4, epsilon_high=4e-4, or use each "
+        "rollout once.",
         set=gspo if config.exists("importance_sampling_level") else {},
     )
 
@@ -144,7 +148,8 @@ def router_loss_by_default(config: ConfigView, facts: Facts) -> Outcome:
         return PASS
     return fail(
         "router_aux_loss_coef",
-        message="The model's own load-balancing coefficient (0.001 in Qwen3-MoE) is added; router_aux_loss_coef=0.0 is none.",
+        message="The model's own load-balancing coefficient (0.001 in Qwen3-MoE) is added; router_aux_loss_coef=0.0 "
+        "is none.",
     )
 
 

@@ -25,7 +25,8 @@ MEANT: dict[tuple[str, str], tuple[dict[str, Any], str]] = {
         {"multi_objective_aggregation": "normalize_then_sum"},
         "GDPO is multi_objective_aggregation='normalize_then_sum', with scale_rewards left at its default",
     ),
-    ("importance_sampling_level", "sequence_level"): ({"importance_sampling_level": "sequence"}, "it is spelled sequence"),
+    ("importance_sampling_level", "sequence_level"): ({"importance_sampling_level": "sequence"}, "it is spelled "
+        "sequence"),
     ("importance_sampling_level", "token_level"): ({"importance_sampling_level": "token"}, "it is spelled token"),
     ("importance_sampling_level", "seq"): ({"importance_sampling_level": "sequence"}, "it is spelled sequence"),
     ("vllm_mode", "colocated"): ({"vllm_mode": "colocate"}, "it is spelled colocate"),
@@ -106,7 +107,8 @@ RANGES: dict[str, Range] = {
     **dict.fromkeys(
         (
             "epsilon", "epsilon_high", "warmup_steps", "weight_decay", "max_grad_norm", "adam_epsilon",
-            "router_aux_loss_coef", "top_entropy_quantile", "vllm_importance_sampling_clip_min", "dataloader_num_workers",
+            "router_aux_loss_coef", "top_entropy_quantile", "vllm_importance_sampling_clip_min",
+            "dataloader_num_workers",
             "vespo_k_pos", "vespo_k_neg", "vespo_lambda_pos", "vespo_lambda_neg",
         ),
         NOT_NEGATIVE,
@@ -123,7 +125,8 @@ RANGES: dict[str, Range] = {
     "value-of-wrong-type",
     severity="error",
     what="A value has a type that the option cannot take.",
-    why="GRPOConfig does not convert types: it fails at once, or later in the optimizer, the sampler or the data loader.",
+    why="GRPOConfig does not convert types: it fails at once, or later in the optimizer, the sampler or the data "
+    "loader.",
     bad=Example({"learning_rate": "1e-6", "num_generations": 8.5}),
     good=Example({"learning_rate": 1e-6, "num_generations": 8}),
     sources=("trl/trainer/grpo_config.py", "transformers/training_args.py"),

@@ -65,7 +65,8 @@ def vllm_import_broken(facts: Facts, versions: Versions, table: Table) -> Outcom
         "use_vllm",
         "versions.trl",
         value=versions.get("vllm"),
-        message=f"vLLM {versions.get('vllm')} with TRL {versions.trl}, which was made for vllm{table.requires.get('vllm', '')}: "
+        message=f"vLLM {versions.get('vllm')} with TRL {versions.trl}, which was made for "
+        f"vllm{table.requires.get('vllm', '')}: "
         "install that, or upgrade TRL.",
     )
 
@@ -93,7 +94,8 @@ def vllm_outside_supported_window(facts: Facts, versions: Versions, table: Table
         "versions.vllm",
         "use_vllm",
         value=versions.get("vllm"),
-        message=f"vLLM {versions.get('vllm')} is outside what TRL {versions.trl} supports: {window}. Install one within it.",
+        message=f"vLLM {versions.get('vllm')} is outside what TRL {versions.trl} supports: {window}. Install one "
+        "within it.",
     )
 
 
@@ -226,7 +228,8 @@ def vllm_share_leaves_no_room(config: ConfigView, facts: Facts) -> Outcome:
         "vllm_mode",
         "hardware.gpu_mem_gb",
         value=share,
-        message=f"vllm_gpu_memory_utilization={share:g} on the GPU that trains leaves no room for training{numbers}: use 0.3.",
+        message=f"vllm_gpu_memory_utilization={share:g} on the GPU that trains leaves no room for training{numbers}: "
+        "use 0.3.",
         set={"vllm_gpu_memory_utilization": 0.3},
     )
 
@@ -254,7 +257,8 @@ def vllm_share_below_weights(config: ConfigView, facts: Facts) -> Outcome:
         "model.params_b",
         "hardware.gpu_mem_gb",
         value=share,
-        message=f"vllm_gpu_memory_utilization={share:g} of {memory:g} GB is {share * memory:.1f} GB, and the weights take "
+        message=f"vllm_gpu_memory_utilization={share:g} of {memory:g} GB is {share * memory:.1f} GB, and the weights "
+        "take "
         f"{share * memory - left:.1f} GB: raise the share, or shard with vllm_tensor_parallel_size.",
     )
 
@@ -343,7 +347,8 @@ def _window_fails(name: str, window: float, need: float, left: float, hedge: str
         "vllm_gpu_memory_utilization",
         "hardware.gpu_mem_gb",
         value=window,
-        message=f"One window of {window:g} tokens takes {hedge}{need:.1f} GB of keys and values, and vLLM's share leaves "
+        message=f"One window of {window:g} tokens takes {hedge}{need:.1f} GB of keys and values, and vLLM's share "
+        "leaves "
         f"{left:.1f} GB: set {name} to the longest prompt + max_completion_length.",
     )
 

@@ -30,7 +30,8 @@ def vllm_server_not_running(facts: Facts) -> Outcome:
         "vllm_server_port",
         "vllm_server_timeout",
         value=False,
-        message=f"TRL {facts.versions.trl} expects a server here and none runs: start `{start}` on GPUs left free, then train.",
+        message=f"TRL {facts.versions.trl} expects a server here and none runs: start `{start}` on GPUs left free, "
+        "then train.",
     )
 
 
@@ -65,7 +66,7 @@ def vllm_server_address_differs(config: ConfigView, facts: Facts) -> Outcome:
     own = not (config.exists("vllm_server_base_url") and config.effective("vllm_server_base_url"))
     if stated_port is not None and port is not None and int(stated_port) != port:
         text = f"The trainer connects to port {port}, the server listens on {int(stated_port)}."
-        fixed = {"vllm_server_port": int(stated_port)} if own else {}
+        fixed: dict[str, object] = {"vllm_server_port": int(stated_port)} if own else {}
         fields = ("vllm_server_port", "vllm_server_base_url", "vllm_server.port")
         return fail(*fields, value=port, message=text, set=fixed, safe=own)
     if stated_host and stated_host not in LOCAL and host is not None and host in LOCAL:
@@ -132,7 +133,8 @@ def vllm_server_window_too_short(config: ConfigView, facts: Facts) -> Outcome:
         "dataset.max_prompt_tokens",
         "max_completion_length",
         value=int(window),
-        message=f"{prompt or 'Any'} prompt tokens + max_completion_length={cap} exceed the server's window of {int(window)}: "
+        message=f"{prompt or 'Any'} prompt tokens + max_completion_length={cap} exceed the server's window of "
+        f"{int(window)}: "
         f"{filtered}serve with --max-model-len {need} or more.",
     )
 

@@ -83,7 +83,8 @@ def completion_beyond_vllm_window(config: ConfigView, facts: Facts) -> Outcome:
         "max_completion_length",
         "dataset.max_prompt_tokens",
         value=window,
-        message=f"{said} + max_completion_length={cap} exceed the window of {window}: set {_window_name(config)} to at least "
+        message=f"{said} + max_completion_length={cap} exceed the window of {window}: set {_window_name(config)} to "
+        "at least "
         f"{need}{'' if prompt is not None else ' plus the longest prompt'}.",
         set={_window_name(config): need} if prompt is not None else {},
     )
@@ -107,7 +108,8 @@ def sleep_mode_reloads_start(config: ConfigView, facts: Facts) -> Outcome:
         "vllm_enable_sleep_mode",
         "versions.trl",
         value=True,
-        message=f"In TRL {facts.versions.trl} waking vLLM reloads the checkpoint the run started from: upgrade to 1.10 or later, or "
+        message=f"In TRL {facts.versions.trl} waking vLLM reloads the checkpoint the run started from: upgrade to "
+        "1.10 or later, or "
         "set vllm_enable_sleep_mode=False.",
         set={"vllm_enable_sleep_mode": False},
         safe=True,
@@ -118,7 +120,8 @@ def sleep_mode_reloads_start(config: ConfigView, facts: Facts) -> Outcome:
     "sleep-mode-stale-within-update",
     severity="warning",
     trl=">=0.26,<0.29",
-    what="vllm_enable_sleep_mode with several rollouts per update, in a TRL whose wake-up reloads the starting checkpoint.",
+    what="vllm_enable_sleep_mode with several rollouts per update, in a TRL whose wake-up reloads the starting "
+    "checkpoint.",
     why="Weights are pushed once per update; rollouts after the first of an update come from the starting policy.",
     bad=Example(
         {**SLEEPING, "gradient_accumulation_steps": 8, "steps_per_generation": 2}, {"versions": {"trl": "0.28.0"}}
@@ -135,7 +138,8 @@ def sleep_mode_stale_within_update(config: ConfigView, facts: Facts, batch: Batc
         "steps_per_generation",
         "versions.trl",
         value=True,
-        message=f"{batch.accumulation // batch.steps} rollouts per update with sleep mode: all but the first use stale weights. "
+        message=f"{batch.accumulation // batch.steps} rollouts per update with sleep mode: all but the first use "
+        "stale weights. "
         "Upgrade to 1.10 or later, or set vllm_enable_sleep_mode=False.",
         set={"vllm_enable_sleep_mode": False},
         safe=True,
@@ -173,7 +177,8 @@ def adapter_tensor_parallel_hang(config: ConfigView, facts: Facts) -> Outcome:
         "hardware.nvlink",
         "hardware.gpu",
         value=size,
-        message=f"LoRA with vllm_tensor_parallel_size={size} and no NVLink can hang in TRL {facts.versions.trl}: upgrade to 1.7 or "
+        message=f"LoRA with vllm_tensor_parallel_size={size} and no NVLink can hang in TRL {facts.versions.trl}: "
+        "upgrade to 1.7 or "
         "later, or set vllm_tensor_parallel_size=1.",
         set={"vllm_tensor_parallel_size": 1},
     )
@@ -205,7 +210,8 @@ def shared_rendezvous_port(facts: Facts) -> Outcome:
         "launch.concurrent_runs_on_host",
         "MASTER_PORT",
         value=int(runs),
-        message=f"{int(runs)} runs on one host share rendezvous port 12345: export another MASTER_PORT for each, or upgrade to "
+        message=f"{int(runs)} runs on one host share rendezvous port 12345: export another MASTER_PORT for each, or "
+        "upgrade to "
         "trl>=0.24.",
     )
 

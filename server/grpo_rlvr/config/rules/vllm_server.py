@@ -104,7 +104,8 @@ def trainer_starts_on_server_gpu(facts: Facts) -> Outcome:
         "hardware.cuda_visible_devices",
         "vllm_server.gpus",
         value=list(serving),
-        message=f"Start the trainer with CUDA_VISIBLE_DEVICES={','.join(map(str, free))}: by default it takes GPU 0 upwards.",
+        message=f"Start the trainer with CUDA_VISIBLE_DEVICES={','.join(map(str, free))}: by default it takes GPU 0 "
+        "upwards.",
     )
 
 
@@ -133,7 +134,8 @@ def native_vllm_server_before_1_11(facts: Facts) -> Outcome:
         "vllm_server.command",
         "vllm_mode",
         value=command,
-        message=f"TRL {facts.versions.trl} needs `trl vllm-serve --model MODEL`; native `vllm serve` works from 1.11 on.",
+        message=f"TRL {facts.versions.trl} needs `trl vllm-serve --model MODEL`; native `vllm serve` works from 1.11 "
+        "on.",
     )
 
 
@@ -193,7 +195,8 @@ def vllm_server_raw_logprobs(config: ConfigView, facts: Facts) -> Outcome:
         "vllm_server.command",
         "vllm_importance_sampling_correction",
         value=command,
-        message="Restart the server with --logprobs-mode processed_logprobs, or set vllm_importance_sampling_correction=False.",
+        message="Restart the server with --logprobs-mode processed_logprobs, or set "
+        "vllm_importance_sampling_correction=False.",
     )
 
 
@@ -250,7 +253,8 @@ def colocate_options_in_server_mode(config: ConfigView, facts: Facts) -> Outcome
     severity="warning",
     trl=">=1.0",
     what="Server options or a running server while vllm_mode is left to its default.",
-    why="The default is colocate since 1.0 (server before): the server is ignored and a second engine starts on the training GPUs.",
+    why="The default is colocate since 1.0 (server before): the server is ignored and a second engine starts on the "
+    "training GPUs.",
     bad=Example({"use_vllm": True, "vllm_server_port": 8001}),
     good=Example({**SERVER, "vllm_server_port": 8001}),
     sources=("trl MIGRATION.md",),
