@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from grpo_rlvr.inspection.elicit_forms import form_for, message_for, next_rows, record_form, record_refusal
     from grpo_rlvr.inspection.gate import check_gate, reward_digest
-    from grpo_rlvr.inspection.page import app_page_html, serve_page
+    from grpo_rlvr.inspection.page import app_page_html, read_on_page, serve_page
     from grpo_rlvr.inspection.policy import policy_in_force
     from grpo_rlvr.inspection.reading import reading_status, start_reading
     from grpo_rlvr.inspection.samples import load_samples
@@ -23,6 +23,7 @@ __all__ = [
     "next_rows",
     "policy_in_force",
     "read_in_terminal",
+    "read_on_page",
     "read_rows",
     "reading_status",
     "record_form",
@@ -43,6 +44,7 @@ _HOMES = {
     "next_rows": "elicit_forms",
     "policy_in_force": "policy",
     "read_in_terminal": "terminal",
+    "read_on_page": "page",
     "read_rows": "shown",
     "reading_status": "reading",
     "record_form": "elicit_forms",

@@ -9,6 +9,7 @@ from grpo_rlvr.inspection.verdicts import Reader
 from grpo_rlvr.models.reading import Agreement, Disagreement, Verdict
 
 EXCERPT = 400
+IGNORES = "ignores the row"
 
 
 def judged(rows: Iterable[Row], reader: Reader) -> list[tuple[Row, bool]]:
@@ -96,5 +97,7 @@ def _cause(row: Row, paid: bool, audit: Mapping[str, Any]) -> str:
         own = row.source.partition(":")[2]
         return next((attack["why"] for attack in attacks if attack["attack"] == own), "")
     wanted = ("paid", "changed") if paid else ("lost", "changed")
-    found = [a["why"] for a in attacks if a["outcome"] in wanted and a["severity"] != "info"]
-    return f"The audit found: {found[0]}" if found else ""
+    found = [a for a in attacks if a["outcome"] in wanted and a["severity"] != "info"]
+    # A reward that ignores the row pays almost every attack: that one cause explains them all.
+    found.sort(key=lambda attack: not attack["why"].endswith(IGNORES))
+    return f"The audit found: {found[0]['why']}" if found else ""

@@ -6,6 +6,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from grpo_rlvr.errors import InputError
+from grpo_rlvr.inspection.agreement import judged
 from grpo_rlvr.inspection.rows import Reading
 from grpo_rlvr.inspection.verdicts import Given, Reader, enter_reader, fold, record, record_not_read
 from grpo_rlvr.models.reading import Channel, ReadingRow, ReadingStatus
@@ -19,8 +20,10 @@ SHOWN = 1500
 def next_rows(reading_id: str, workspace: Workspace, count: int) -> list[ReadingRow]:
     """Return the next rows for a form: those that the reader of this channel has not judged, blind.
 
+    When all are judged, the rows on which reader and reward disagree come once more, with what both said.
+
     Returns:
-        Up to `count` rows; empty when all are read.
+        Up to `count` rows; empty when there is nothing left to ask.
 
     Raises:
         InputError, NotFoundError: no such reading. EditedError: its record was changed.
@@ -28,6 +31,13 @@ def next_rows(reading_id: str, workspace: Workspace, count: int) -> list[Reading
     reading = Reading.open(workspace, reading_id)
     reader = _current(reading)
     done = set(reader.looks) if reader else set()
+    wanted = {row.row: "" for row in reading.rows if row.row not in done}
+    if not wanted and reader:
+        wanted = {
+            row.row: f"You said {'correct' if said else 'wrong'}, the reward says {'wrong' if said else 'correct'}."
+            for row, said in judged(reading.rows, reader)
+            if said != row.rewarded and len(reader.looks[row.row]) == 1
+        }
     return [
         ReadingRow(
             row=row.row,
@@ -36,10 +46,11 @@ def next_rows(reading_id: str, workspace: Workspace, count: int) -> list[Reading
             prompt=row.prompt,
             completion=row.completion,
             columns=dict(row.columns),
+            second_look=wanted[row.row],
             ask_reader=reader is None,
         )
         for number, row in enumerate(reading.rows, 1)
-        if row.row not in done
+        if row.row in wanted
     ][: max(1, count)]
 
 
@@ -52,10 +63,16 @@ def message_for(rows: Sequence[ReadingRow]) -> str:
     for index, row in enumerate(rows, 1):
         references = "\n".join(f"{name}: {value}" for name, value in row.columns.items())
         parts.append(
-            f"--- {index}. (row {row.number} of {row.total}) ---\nPROMPT\n{_quote(row.prompt)}\n"
+            f"--- {index}. (row {row.number} of {row.total}) ---\n{_again(row)}PROMPT\n{_quote(row.prompt)}\n"
             f"REFERENCE\n{_quote(references) or '> (no columns)'}\nCOMPLETION\n{_quote(row.completion)}"
         )
     return "\n\n".join(parts)
+
+
+def _again(row: ReadingRow) -> str:
+    if not row.second_look:
+        return ""
+    return f"SECOND LOOK: {row.second_look} Give the verdict that stands; both looks stay in the record.\n"
 
 
 def _quote(text: str) -> str:
@@ -133,6 +150,7 @@ def record_form(
             verdict=values[f"verdict_{index}"],
             note=values.get(f"note_{index}") or "",
             seconds=seconds / len(rows),
+            look=2 if row.second_look else 1,
         )
         for index, row in enumerate(rows, 1)
     ]

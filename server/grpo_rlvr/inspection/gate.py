@@ -209,11 +209,15 @@ def _disagreement_reasons(
     return [
         GateReason(
             code="unresolved_disagreement",
-            message=f"reward and reader disagree on {len(standing)} rows: {paid} paid but wrong, "
+            message=f"reward and reader disagree on {_rows(len(standing))}: {paid} paid but wrong, "
             f"{len(standing) - paid} right but not paid.{cause}",
             remedy="Mend the reward, score and read again; or take a verdict back on a second look if it was a slip.",
         )
     ]
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count} rows"
 
 
 def _warnings(reading: Reading, admitted: Sequence[Reader], stored: Mapping[str, Any]) -> list[str]:
@@ -227,7 +231,7 @@ def _warnings(reading: Reading, admitted: Sequence[Reader], stored: Mapping[str,
             found.append(f"every verdict of {reader.name} is '{words.pop()}'")
     ungraded = sum(row.rewarded is None for row in reading.rows)
     if ungraded:
-        found.append(f"{ungraded} rows have no score, so nothing could agree or disagree on them")
+        found.append(f"no score for {_rows(ungraded)}, so nothing could agree or disagree on them")
     if (reading.sealed["samples"]["source"]) is None:
         found.append("the samples came without a file: the record is bound to the stored copy alone")
     return found

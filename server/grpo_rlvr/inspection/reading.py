@@ -28,7 +28,7 @@ def start_reading(reading_id: str, workspace: Workspace, channel: Channel = "pag
         from grpo_rlvr.inspection.page import shared_page
 
         url = shared_page(reading_id, workspace).new_url()
-    command = f"grpo-rlvr read {reading_id} --root {shlex.quote(str(workspace.root))}"
+    command = f"grpo-rlvr read {reading_id} --terminal --root {shlex.quote(str(workspace.root))}"
     says = {
         "page": "A person opens the address in a browser on this machine and reads; then ask for reading_status.",
         "terminal": "A person runs the command in a terminal and reads; then ask for reading_status.",

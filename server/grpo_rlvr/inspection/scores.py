@@ -192,9 +192,11 @@ def _store(
     source: str | None,
 ) -> None:
     rows = scored.rows
-    chosen, duplicates = selection.choose(scored.samples, rows, scored.judge, policy.rows, store.reading_id)
+    # The same samples and rewards give the same rows to read.
+    seed = f"{scored.samples.digest} {digest['digest']}"
+    chosen, duplicates = selection.choose(scored.samples, rows, scored.judge, policy.rows, seed)
     attacks = found.rows[: selection.MAX_ATTACK_ROWS]
-    order = selection.mixed(chosen, range(len(attacks)), policy.rows, store.reading_id)
+    order = selection.mixed(chosen, range(len(attacks)), policy.rows, seed)
     entries = []
     for number, (kind, index) in enumerate(order, 1):
         attack = attacks[index] if kind == "attack" else None

@@ -1,5 +1,6 @@
 """Reading in the terminal, with the keys of the page."""
 
+import codecs
 import contextlib
 import json
 import os
@@ -23,6 +24,8 @@ WELCOME = (
     "the form that was asked for? What the reward says is shown after your verdict. Stop at any time with q."
 )
 FOLD_OVER, HEAD, TAIL = 2600, 1400, 800
+END = "\x04"
+ENDS_LINE, ERASES = ("\n", "\r", "", END), ("\x7f", "\b")
 STYLE = re.compile(r"\x1b\[\d+m")
 BOLD, DIM, YELLOW, OFF = "\x1b[1m", "\x1b[2m", "\x1b[33m", "\x1b[0m"
 
@@ -31,7 +34,7 @@ def read_in_terminal(
     reading_id: str,
     workspace: Workspace,
     *,
-    reader: str | None = None,
+    name: str | None = None,
     stdin: TextIO | None = None,
     stdout: TextIO | None = None,
 ) -> ReadingStatus:
@@ -40,7 +43,7 @@ def read_in_terminal(
     Args:
         reading_id: The reading.
         workspace: Where it lies.
-        reader: The reader's name; asked for when absent.
+        name: The reader's name; asked for when absent.
         stdin: Where keys come from: one key at a time from a terminal, else one line a key.
         stdout: Where rows are shown.
 
@@ -53,7 +56,7 @@ def read_in_terminal(
     assert session is not None, "a fresh ticket opens a session"
     terminal = _Terminal(api, session, keys, out)
     with _one_key_at_a_time(keys):
-        terminal.read(reader)
+        terminal.read(name)
     return ReadingStatus.model_validate(api.answer(session, "status", {}))
 
 
@@ -66,7 +69,8 @@ def _one_key_at_a_time(stream: TextIO) -> Iterator[None]:
     import tty
 
     before = termios.tcgetattr(stream)
-    tty.setcbreak(stream)
+    # Without the flush that is the default, so that keys pressed early are not lost.
+    tty.setcbreak(stream, termios.TCSADRAIN)
     try:
         yield
     finally:
@@ -186,11 +190,11 @@ class _Terminal:
 
     def _key(self) -> str | None:
         if self.keys.isatty():
-            key = os.read(self.keys.fileno(), 1).decode("utf-8", "replace")
+            key = self._character()
         else:
             line = self.keys.readline()
             key = line.strip()[:1] or ("\n" if line else "")
-        return key.lower() if key and key != "\x04" else None
+        return key.lower() if key and key != END else None
 
     def _line(self, question: str) -> str | None:
         self.out.write(question)
@@ -199,12 +203,20 @@ class _Terminal:
             line = self.keys.readline()
             return line.strip() if line else None
         typed = ""
-        while (key := os.read(self.keys.fileno(), 4).decode("utf-8", "ignore")) not in ("\n", "\r", "", "\x04"):
-            typed = typed[:-1] if key in ("\x7f", "\b") else typed + key
-            self.out.write(key if key not in ("\x7f", "\b") else "\b \b")
+        while (key := self._character()) not in ENDS_LINE:
+            typed = typed[:-1] if key in ERASES else typed + key
+            self.out.write("\b \b" if key in ERASES else visible(key))
             self.out.flush()
         self.out.write("\n")
         return typed.strip() or None
+
+    def _character(self) -> str:
+        """Return one character from the terminal, whose bytes may come apart; nothing at its end."""
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        while data := os.read(self.keys.fileno(), 1):
+            if character := decoder.decode(data):
+                return character
+        return ""
 
     def _say(self, text: str) -> None:
         self.out.write((text if self.styled else STYLE.sub("", text)) + "\n")

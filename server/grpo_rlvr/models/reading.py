@@ -44,6 +44,9 @@ class ReadingRow(Model):
     prompt: str = Field(description="The prompt as text.")
     completion: str = Field(description="The completion as text.")
     columns: dict[str, Any] = Field(description="Reference columns of the row.")
+    second_look: str = Field(
+        default="", description="On a second look, what the reader said before and what the reward says; else empty."
+    )
     ask_reader: bool = Field(default=False, description="Whether this form must first ask who reads.")
 
 

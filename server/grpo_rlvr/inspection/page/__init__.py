@@ -1,8 +1,10 @@
 """The reading page: keyboard-first, served on loopback, or shown by an MCP Apps host."""
 
+import contextlib
+import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from grpo_rlvr.workspace import Workspace
 
@@ -32,6 +34,43 @@ def serve_page(reading_id: str, workspace: Workspace, *, port: int = 0) -> tuple
 
     server = PageServer(reading_id, workspace, port).start()
     return server.new_url(), server
+
+
+def read_on_page(
+    reading_id: str,
+    workspace: Workspace,
+    *,
+    name: str | None = None,
+    open_browser: bool = True,
+    port: int = 0,
+    out: TextIO | None = None,
+) -> None:
+    """Serve the page until the reader says they are done, or the process is interrupted.
+
+    Args:
+        reading_id: The reading.
+        workspace: Where it lies.
+        name: The reader's name, filled in on the page.
+        open_browser: Whether to open the page in a browser on this machine.
+        port: The port; 0 takes a free one.
+        out: Where the address is printed; standard error by default, since output may be JSON.
+
+    Raises:
+        As `serve_page`.
+    """
+    import webbrowser
+
+    stream = out or sys.stderr
+    url, server = serve_page(reading_id, workspace, port=port)
+    server.api.suggested_name = name or ""
+    print(
+        f"Read here, the link opens once: {url}\nEvery verdict is saved at once; Ctrl-C stops.", file=stream, flush=True
+    )
+    if open_browser:
+        webbrowser.open(url)
+    with contextlib.suppress(KeyboardInterrupt):
+        server.wait()
+    server.stop()
 
 
 def shared_page(reading_id: str, workspace: Workspace) -> "PageServer":

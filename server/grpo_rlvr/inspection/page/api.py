@@ -33,6 +33,8 @@ class PageApi:
     def __init__(self, reading_id: str, workspace: Workspace, channel: Channel) -> None:
         self.workspace = workspace
         self.channel: Channel = channel
+        self.suggested_name = ""
+        self.done = threading.Event()
         self.reading = Reading.open(workspace, reading_id)
         self._numbers = {row.row: number for number, row in enumerate(self.reading.rows, 1)}
         self._tickets: set[str] = set()
@@ -76,6 +78,9 @@ class PageApi:
                 return self._row(session, payload)
             case "verdict":
                 return self._verdict(session, payload)
+            case "done":
+                self.done.set()
+                return {"ok": True}
             case "status":
                 return reading_status(self.reading.store.reading_id, self.workspace).model_dump(mode="json")
         raise InputError(f"unknown action '{action[:40]}'", where="page", remedy="Reload the page.")
@@ -92,8 +97,7 @@ class PageApi:
                 | ({"agrees": _agrees(row, looks[row.row][-1]["verdict"])} if row.row in looks else {})
                 for row in self.reading.rows
             ],
-            "needed": self.reading.policy.rows,
-            "pace": self.reading.policy.min_median_seconds,
+            "suggested_name": self.suggested_name,
         }
 
     def _enter(self, session: Session, payload: Mapping[str, Any]) -> dict[str, Any]:

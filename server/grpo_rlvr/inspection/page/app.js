@@ -10,7 +10,7 @@ const RETRY_MS = 2000;
 const IDLE_SECONDS = 300;
 
 const state = {
-  rows: [], at: 0, last: null, view: "welcome", open: false, shownAt: 0, needed: 0, pace: [],
+  rows: [], at: 0, last: null, view: "welcome", open: false, shownAt: 0, pace: [],
   cache: new Map(), notes: new Map(), queue: [], sending: false,
 };
 
@@ -260,6 +260,15 @@ function drawDisagreements() {
 
 const disagrees = (row) => (row.revealed ? row.revealed.agrees === false : row.agrees === false);
 
+async function done() {
+  try {
+    await transport.ask("done");
+    $("summary-title").textContent = "Saved. You can close this page.";
+  } catch (error) {
+    problem(error.message);
+  }
+}
+
 /* Keys. */
 const KEYS = {
   c: () => judge("correct"), 1: () => judge("correct"), w: () => judge("wrong"), 2: () => judge("wrong"),
@@ -313,6 +322,7 @@ $("note-button").addEventListener("click", openNote);
 $("jump-button").addEventListener("click", () => openDialog("jump"));
 $("help-button").addEventListener("click", () => openDialog("help"));
 $("summary-back").addEventListener("click", () => go(Math.max(0, nextUnread(state.at))));
+$("summary-done").addEventListener("click", done);
 $("note").addEventListener("input", () => state.notes.set(state.rows[state.at].row, $("note").value));
 $("jump-form").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -349,6 +359,7 @@ async function start() {
     state.rows = answer.rows;
     show("welcome");
     load(0).catch(() => {});
+    $("reader-name").value = answer.suggested_name;
     $("reader-name").focus();
   } catch (error) {
     problem(error.message);

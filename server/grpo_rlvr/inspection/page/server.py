@@ -200,9 +200,9 @@ class PageServer:
         return f"http://{HOST}:{self.port}/#{self.api.new_ticket()}"
 
     def wait(self) -> None:
-        """Block until the page is stopped."""
-        while self._thread.is_alive():
-            self._thread.join(timeout=0.5)
+        """Block until a reader is done or the page is stopped."""
+        while self._thread.is_alive() and not self.api.done.wait(timeout=0.5):
+            pass
 
     def stop(self) -> None:
         """End the page."""
