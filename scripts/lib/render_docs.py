@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 # Each has render_docs() -> {path relative to the project root: text}.
-SOURCES = ("grpo_rlvr.config", "grpo_rlvr.memory", "grpo_rlvr.metrics", "grpo_rlvr.cli.docs")
+SOURCES = ("grpo_rlvr.config", "grpo_rlvr.memory", "grpo_rlvr.metrics", "grpo_rlvr.cli.docs", "grpo_rlvr.inspection.docs")
 # Folders in which every file of this suffix is generated: what no source names any more is removed.
 OWNED = {"references/rules": ".md"}
 

@@ -1,19 +1,63 @@
 """Attacks on how a reward uses its batch: another row, another order, the same again, the other form."""
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from grpo_rlvr.inspection.judging import Judge, Scores
 from grpo_rlvr.inspection.references import gold_texts, message_text
 from grpo_rlvr.inspection.samples import Samples
 from grpo_rlvr.inspection.scoring import Batch, Called, RewardChild, as_text
 from grpo_rlvr.models.common import Severity
-from grpo_rlvr.models.score import Attack
+from grpo_rlvr.models.score import Attack, AttackOutcome
 
 PART = 128
 MOVED = 48
 EXCERPT = 600
 Moved = tuple[int, Any, Scores]
+
+
+@dataclass(frozen=True)
+class Check:
+    """An attack on a whole batch.
+
+    Args:
+        attack: Its id, for ever.
+        expects: What a sound reward does.
+        severity: How bad it is when it does otherwise.
+        why: What it means then.
+    """
+
+    attack: str
+    expects: Literal["no_reward", "same_score"]
+    severity: Severity
+    why: str
+
+    def report(self, outcome: AttackOutcome, *, why: str = "", tried: int = 0, bad: int = 0, **more: Any) -> Attack:
+        """Return the outcome of this check."""
+        own: dict[str, Any] = {"attack": self.attack, "expects": self.expects, "severity": self.severity}
+        return Attack(**(own | more), outcome=outcome, why=why or self.why, tried=tried, bad=bad)
+
+
+OTHER_ROW = Check("other_row", "no_reward", "error", "completions that were right for another row are paid")
+REPEATED = Check(
+    "repeated", "same_score", "warning", "the same batch gets other scores the second time: it is not deterministic"
+)
+REORDERED = Check(
+    "reordered", "same_score", "error", "scores change with the order of the batch: rows are probably mixed up"
+)
+ALONE = Check(
+    "alone", "same_score", "info", "a row alone gets another score than in its batch: it depends on other rows"
+)
+OTHER_FORM = Check(
+    "other_form", "same_score", "info", "the same text in the other form (string or chat) scores otherwise"
+)
+UNGRADED = Check(
+    "ungraded", "same_score", "error",
+    "None for one completion of a prompt and a number for another: None is for rows that cannot be graded, and a "
+    "policy can learn to be not graded",
+)  # fmt: skip
+CHECKS = (OTHER_ROW, REPEATED, REORDERED, ALONE, OTHER_FORM, UNGRADED)
 
 
 def moves(samples: Samples, calls: Sequence[Called]) -> list[tuple[int, int]]:
@@ -89,11 +133,12 @@ def batch_attacks(
     child.add("form", _other_form(samples.batch(part)))
     base = {i: child.call(i, "part", explain=False) for i in sound}
     sound = [i for i in sound if not base[i].errors]
-    again = _compare(child, "part", base, sound, part, samples, names)
+    again = _compare(child, REPEATED, "part", base, sound, part, samples, names)
     stable = [i for i in sound if names[i] not in again.rewards]
-    ordered = _compare(child, "reversed", base, stable, part, samples, names)
-    alone = _compare(child, "alone", base, [i for i in stable if names[i] not in ordered.rewards], part, samples, names)
-    form = _compare(child, "form", base, stable, part, samples, names)
+    ordered = _compare(child, REORDERED, "reversed", base, stable, part, samples, names)
+    orderly = [i for i in stable if names[i] not in ordered.rewards]
+    alone = _compare(child, ALONE, "alone", base, orderly, part, samples, names)
+    form = _compare(child, OTHER_FORM, "form", base, stable, part, samples, names)
     return [other, again, ordered, alone, form, _ungraded(samples, calls, names)], paid
 
 
@@ -108,32 +153,21 @@ def _ungraded(samples: Samples, calls: Sequence[Called], names: Sequence[str]) -
             for row, score in enumerate(call.scores)
             if score is None and row not in faulty and samples.groups[row] in graded
         ]
-    shared: dict[str, Any] = {"attack": "ungraded", "expects": "same_score", "severity": "error"}
     if not found:
-        why = "no prompt is graded in part"
-        return Attack(**shared, outcome="held", tried=len(samples.rows), bad=0, why=why)
-    return Attack(
-        **shared, outcome="changed", tried=len(samples.rows), bad=len(found), row=found[0][0],
-        rewards=list(dict.fromkeys(name for _, name in found)), text=samples.completion_text(found[0][0])[:EXCERPT],
-        why="None for one completion of a prompt and a number for another: None is for rows that cannot be graded, "
-        "and a policy can learn to be not graded",
-    )  # fmt: skip
-
-
-_WHY: dict[str, tuple[str, Severity, str]] = {
-    "part": (
-        "repeated",
-        "warning",
-        "the same batch gets other scores the second time: the reward is not deterministic",
-    ),
-    "reversed": ("reordered", "error", "scores change with the order of the batch: rows are probably mixed up"),
-    "alone": ("alone", "info", "a row alone gets another score than in its batch: the score depends on other rows"),
-    "form": ("other_form", "info", "the same text in the other form (string or chat) gets another score"),
-}
+        return UNGRADED.report("held", tried=len(samples.rows), why="no prompt is graded in part")
+    return UNGRADED.report(
+        "changed",
+        tried=len(samples.rows),
+        bad=len(found),
+        row=found[0][0],
+        rewards=list(dict.fromkeys(name for _, name in found)),
+        text=samples.completion_text(found[0][0])[:EXCERPT],
+    )
 
 
 def _compare(
     child: RewardChild,
+    check: Check,
     name: str,
     base: dict[int, Called],
     indices: Sequence[int],
@@ -141,8 +175,6 @@ def _compare(
     samples: Samples,
     names: Sequence[str],
 ) -> Attack:
-    attack, severity, why = _WHY[name]
-    chat = not isinstance(samples.rows[0]["completion"], str)
     changed: dict[str, list[int]] = {}
     failed: list[str] = []
     for index in indices:
@@ -153,24 +185,25 @@ def _compare(
         scores = called.scores[::-1] if name == "reversed" else called.scores
         if places := _differ(scores, base[index].scores[: len(scores)]):
             changed[names[index]] = places
-    shared: dict[str, Any] = {"attack": attack, "expects": "same_score", "tried": len(part), "bad": 0}
+    tried = len(part)
     if changed:
         place = next(iter(changed.values()))[0]
-        if name == "form" and chat:
-            severity = "error"
-            why = "chat completions score otherwise than the same text as a string: it probably tests the message list"
-        return Attack(
-            **{**shared, "bad": max(map(len, changed.values()))}, severity=severity, outcome="changed",
-            rewards=list(changed), row=part[place], text=samples.completion_text(part[place])[:EXCERPT], why=why,
+        worse: dict[str, Any] = {}
+        if check is OTHER_FORM and not isinstance(samples.rows[0]["completion"], str):
+            worse = {"severity": "error", "why": f"{check.why}: it probably tests the message list, not the text"}
+        return check.report(
+            "changed", tried=tried, bad=max(map(len, changed.values())), rewards=list(changed), row=part[place],
+            text=samples.completion_text(part[place])[:EXCERPT], **worse,
         )  # fmt: skip
     if failed:
         # The other form never reaches the reward in this run: that it fails there is worth a word, not an alarm.
-        severity = "info" if name == "form" else "error"
-        why = f"{', '.join(failed)} fails on it" + (": it only takes the form of the samples" if name == "form" else "")
-        return Attack(**{**shared, "bad": len(part)}, severity=severity, outcome="failed", rewards=failed, why=why)
+        severity = "info" if check is OTHER_FORM else "error"
+        why = f"{', '.join(failed)} fails on it"
+        why += ": it only takes the form of the samples" if check is OTHER_FORM else ""
+        return check.report("failed", tried=tried, bad=tried, rewards=failed, severity=severity, why=why)
     if not indices:
-        return Attack(**shared, severity=severity, outcome="not_applicable", why="an earlier check failed already")
-    return Attack(**shared, severity=severity, outcome="held", why="the scores stay the same")
+        return check.report("not_applicable", why="an earlier check failed already")
+    return check.report("held", tried=tried, why="the scores stay the same")
 
 
 def _part(samples: Samples) -> list[int]:
@@ -208,15 +241,15 @@ def _other_row(
 ) -> tuple[Attack, list[Moved]]:
     own = [judge.rewarded([call.scores[row] for call in calls]) for row in range(len(samples.rows))]
     pairs = [(row, donor) for row, donor in moves(samples, calls) if own[donor]]
-    shared: dict[str, Any] = {"attack": "other_row", "expects": "no_reward", "severity": "error", "bad": 0}
     if not pairs:
-        why = "no rewarded sample and another row with a different reference"
-        return Attack(**shared, outcome="not_applicable", tried=0, why=why), []
+        return OTHER_ROW.report(
+            "not_applicable", why="no rewarded sample and another row with a different reference"
+        ), []
     child.add("moved", samples.batch_of([(row, samples.rows[donor]["completion"]) for row, donor in pairs]))
     called = {i: child.call(i, "moved", explain=False) for i in sound}
     if any(call.errors for call in called.values()):
         why = "a reward fails when completions and rows do not belong together"
-        return Attack(**shared, outcome="failed", tried=len(pairs), why=why), []
+        return OTHER_ROW.report("failed", tried=len(pairs), why=why), []
     got: list[Scores] = [
         [called[i].scores[k] if i in called else None for i in range(len(calls))] for k in range(len(pairs))
     ]
@@ -226,15 +259,12 @@ def _other_row(
         if judge.rewarded(scores)
     ]
     if not paid:
-        return Attack(**shared, outcome="held", tried=len(pairs), why="completions of other rows earn nothing"), []
-    ignores = len(paid) == len(pairs)
-    why = "completions that were right for another row are paid here" + (
-        ": the reward ignores the row" if ignores else ""
-    )
+        return OTHER_ROW.report("held", tried=len(pairs), why="completions of other rows earn nothing"), []
+    ignores = ": the reward ignores the row" if len(paid) == len(pairs) else ""
     row, completion, scores = paid[0]
-    attack = Attack(
-        **{**shared, "bad": len(paid)}, outcome="paid", tried=len(pairs), row=row,
-        rewards=[names[i] for i in judge.primary if judge.at_top(i, scores[i])],
-        text=as_text(completion)[:EXCERPT], score=judge.total(scores), why=why,
+    attack = OTHER_ROW.report(
+        "paid", tried=len(pairs), bad=len(paid), row=row, text=as_text(completion)[:EXCERPT],
+        rewards=[names[i] for i in judge.primary if judge.at_top(i, scores[i])], score=judge.total(scores),
+        why=OTHER_ROW.why + ignores,
     )  # fmt: skip
     return attack, paid
