@@ -8,13 +8,17 @@ import atexit
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from typing import Any, Literal
 
-# Starting imports sympy, which takes a second or two on a busy machine.
+# Starting imports sympy, which takes a second or two, more on a busy machine.
 START_SECONDS = 60.0
+# Wall time allowed for each second of processor time, which the worker itself limits.
+WALL_FACTOR = 4.0
 
 State = Literal["done", "failed", "timeout", "died", "unavailable"]
 
@@ -38,7 +42,7 @@ class Worker:
         Args:
             task: Name of the task.
             payload: Plain JSON data for it.
-            seconds: Wall time after which the worker is killed.
+            seconds: Processor time after which the worker ends; it is killed after four times that in wall time.
 
         Returns:
             "done" and the result; "failed" and the error's text; "timeout" or "died" when this call ended the worker;
@@ -69,15 +73,21 @@ class Worker:
 
     def _answer(self, seconds: float) -> tuple[State, Any]:
         try:
-            line = self._lines.get(timeout=seconds)
+            line = self._lines.get(timeout=seconds * WALL_FACTOR)
         except queue.Empty:
             self._kill()
             return "timeout", None
         if line is None:
-            self._kill()
-            return "died", None
+            return self._ending(), None
         state, result = json.loads(line)
         return ("done" if state == "done" else "failed"), result
+
+    def _ending(self) -> State:
+        """Return how the worker ended: by its limit of processor time, or otherwise."""
+        process = self._process
+        self._kill()
+        limited = process is not None and hasattr(signal, "SIGPROF") and process.returncode == -signal.SIGPROF
+        return "timeout" if limited else "died"
 
     def _ensure(self) -> str | None:
         """Start the worker if this process has none; return why it cannot be started."""
@@ -88,16 +98,10 @@ class Worker:
         package_root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*paths, package_root]), "PYTHONHASHSEED": "0"}
         environment.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", PYTHONUTF8="1")
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", "from rlvr_rewards._worker_main import main; main()"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            encoding="utf-8",
-            env=environment,
-            start_new_session=True,
-        )
+        try:
+            self._process = self._started(environment)
+        except OSError as error:
+            return f"the worker process cannot be started: {error}"
         self._lines = queue.Queue()
         threading.Thread(target=_pump, args=(self._process, self._lines), daemon=True).start()
         try:
@@ -108,6 +112,18 @@ class Worker:
             self._kill()
             return "the worker process did not start"
         return None
+
+    def _started(self, environment: Mapping[str, str]) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [sys.executable, "-P", "-c", "from rlvr_rewards._worker_main import main; main()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            encoding="utf-8",
+            env=environment,
+            start_new_session=True,
+        )
 
     def _kill(self) -> None:
         process, self._process = self._process, None

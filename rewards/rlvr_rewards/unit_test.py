@@ -69,7 +69,7 @@ class UnitTest(Reward):
     workers: int | None = None
     level: str | None = None
 
-    reward: ClassVar[str] = "unit_test"
+    reward_name: ClassVar[str] = "unit_test"
     reads: ClassVar[tuple[str, ...]] = ("tests",)
     may_read: ClassVar[tuple[str, ...]] = ("files", "entry_point")
     reasons: ClassVar[tuple[Reason, ...]] = (
