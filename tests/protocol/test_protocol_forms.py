@@ -20,6 +20,8 @@ class Reader:
 
     def __init__(self, action: str = "accept", kind: str = "oracle", wrong_at: int | None = None) -> None:
         self.action, self.kind, self.wrong_at, self.forms = action, kind, wrong_at, 0
+        # A verdict that stands on the second look: the same row is judged the same way again.
+        self.wrong_rows: set[str] = set()
 
     async def __call__(self, context: Any, params: Any) -> ElicitResult:
         self.forms += 1
@@ -37,7 +39,10 @@ class Reader:
     def _verdict(self, block: str) -> str:
         reference = block.split("gold: ")[1].split("\n")[0]
         right = f"> <answer>{reference}</answer>" in block
-        if self.wrong_at is not None and self.forms == self.wrong_at:
+        row = block.partition("(row ")[2].partition(" ")[0]
+        if self.forms == self.wrong_at:
+            self.wrong_rows.add(row)
+        if row in self.wrong_rows:
             right = not right
         return "correct" if right else "wrong"
 
