@@ -1,5 +1,6 @@
 """Launching a training run: judged first, then made whole on disk, then started detached."""
 
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,11 @@ from grpo_rlvr.runs.plan import (
 )  # fmt: skip
 from grpo_rlvr.runs.records import write_record
 from grpo_rlvr.runs.refusals import CLAIM, Judgement, judge, taken_gpus
-from grpo_rlvr.runs.seal import is_sealed, write_seal
+from grpo_rlvr.runs.seal import folder_manifest, is_sealed, write_seal
 from grpo_rlvr.runs.sources import copy_rewards
 from grpo_rlvr.runs.start import child_environment, start_attempt, write_code
 from grpo_rlvr.runs.state import read_state
-from grpo_rlvr.runs.store import RunFolder, RunStore, now
+from grpo_rlvr.runs.store import RunFolder, RunStore, now, write_attempt
 from grpo_rlvr.workspace import Workspace
 
 
@@ -52,6 +53,8 @@ def launch(
     interpreter = training_interpreter(workspace, spec.python)
     with store.lock():
         spec, gpus = hand_out_gpus(spec, store)
+        if spec.vllm.mode == "server" and not spec.vllm.external and spec.vllm.port is None:
+            spec = spec.model_copy(update={"vllm": spec.vllm.model_copy(update={"port": free_port()})})
         plan = make_plan(spec, stage, workspace, interpreter, gpus)
         judgement = judge(plan, store)
         _judge_stage(plan, store, judgement, waive)
@@ -59,6 +62,8 @@ def launch(
             return _describe(plan, judgement, workspace.runs / "RUN", None, "planned", "Nothing was started.")
         refuse(judgement)
         folder = build_run(plan, store, judgement, waive)
+        if spec.launcher.machines > 1:
+            return _describe_nodes(plan, judgement, folder)
         start_attempt(folder, interpreter.path, phases(plan, folder.path), secrets=secrets_of(spec))
     message = "Started; ask run_status for its progress."
     return _describe(plan, judgement, folder.path, folder, "starting", message)
@@ -101,7 +106,7 @@ def hand_out_gpus(spec: RunSpec, store: RunStore) -> tuple[RunSpec, list[Gpu]]:
     Raises:
         InputError: a named GPU does not exist, the two sets overlap, or too few are free.
     """
-    if spec.launcher.cpu or spec.config.get("use_cpu"):
+    if spec.launcher.cpu or spec.config.get("use_cpu") or spec.launcher.machines > 1:
         return spec, []
     present = {gpu.index: gpu for gpu in list_gpus()}
     if not present:
@@ -135,6 +140,13 @@ def hand_out_gpus(spec: RunSpec, store: RunStore) -> tuple[RunSpec, list[Gpu]]:
         )
     filled = spec.model_copy(update={"vllm": spec.vllm.model_copy(update={"gpus": server})})
     return filled, [present[index] for index in trainer]
+
+
+def free_port() -> int:
+    """Return a TCP port that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def build_run(plan: Plan, store: RunStore, judgement: Judgement, waive: str) -> RunFolder:
@@ -175,9 +187,22 @@ def _record(plan: Plan, run_id: str, waive: str) -> dict[str, Any]:
         "waived": waive,
         "python": str(plan.interpreter.path),
         "packages": plan.interpreter.packages,
+        "external": plan.spec.launcher.machines > 1,
         "gpus": sorted({gpu.index for gpu in plan.gpus} | set(plan.spec.vllm.gpus)),
         "spec": _without_secrets(plan.spec.model_dump(mode="json", exclude_none=True)),
     }
+
+
+def _describe_nodes(plan: Plan, judgement: Judgement, folder: RunFolder) -> LaunchResult:
+    from grpo_rlvr.runs.nodes import node_commands, write_scripts
+
+    commands = node_commands(plan, folder.path, folder_manifest(folder.path))
+    write_attempt(folder, 1, {"run_id": folder.run_id, "phases": [], "external": True})
+    scripts = write_scripts(plan, folder.path, commands)
+    message = "Start the command of each machine, or one of the scripts; nothing runs yet."
+    described = _describe(plan, judgement, folder.path, folder, "planned", message)
+    files = {**described.files, **{name: str(path) for name, path in scripts.items()}}
+    return described.model_copy(update={"commands": commands, "files": files})
 
 
 def _without_secrets(spec: dict[str, Any]) -> dict[str, Any]:
@@ -215,7 +240,8 @@ def _describe(
     effective: dict[str, JsonValue] = {
         "config": config,
         "processes": plan.spec.launcher.processes * plan.spec.launcher.machines,
-        "device": "cpu" if plan.on_cpu else f"cuda:{','.join(str(gpu.index) for gpu in plan.gpus)}",
+        "device": "cpu" if plan.on_cpu else "cuda",
+        "gpus": [gpu.index for gpu in plan.gpus],
         "checkpoints": str(output_folder(plan, path)),
         "training_interpreter": str(plan.interpreter.path),
         "trl": plan.interpreter.packages.get("trl"),

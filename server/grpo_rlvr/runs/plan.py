@@ -26,6 +26,7 @@ from grpo_rlvr.workspace import Workspace
 STAGE_STEPS = {"proof": 2, "smoke": 10}
 # Held-out prompts of the short stages: enough to see that the evaluation works.
 STAGE_PROMPTS = {"proof": 4, "smoke": 16}
+DEFAULT_VLLM_PORT = 8000
 # GRPOConfig fields that carry a secret: they travel in the environment, never in a file.
 SECRETS = {"hub_token": "HF_TOKEN", "push_to_hub_token": "HF_TOKEN"}
 
@@ -52,7 +53,10 @@ class Plan:
     @property
     def on_cpu(self) -> bool:
         """Whether training uses the CPU."""
-        return self.spec.launcher.cpu or not self.gpus or bool(self.spec.config.get("use_cpu"))
+        launcher = self.spec.launcher
+        # Of other machines only the spec knows whether they have GPUs; the one that plans may have none.
+        here = launcher.machines == 1 and not self.gpus
+        return launcher.cpu or bool(self.spec.config.get("use_cpu")) or here
 
     def digest(self) -> str:
         """Return the digest that a smoke run and its full run share: all that decides what is trained."""
@@ -103,8 +107,11 @@ def effective_config(plan: Plan) -> dict[str, Any]:
     config["report_to"] = _trackers(config.get("report_to"), plan.interpreter)
     if plan.on_cpu:
         config["use_cpu"] = True
-    if plan.spec.vllm.mode != "none":
-        config |= {"use_vllm": True, "vllm_mode": plan.spec.vllm.mode}
+    vllm = plan.spec.vllm
+    if vllm.mode != "none":
+        config |= {"use_vllm": True, "vllm_mode": vllm.mode}
+    if vllm.mode == "server" and not vllm.external:
+        config |= {"vllm_server_host": vllm.host, "vllm_server_port": vllm.port or DEFAULT_VLLM_PORT}
     if "reward_weights" not in config and any(reward["weight"] != 1.0 for reward in plan.rewards):
         config["reward_weights"] = [reward["weight"] for reward in plan.rewards]
     if plan.stage != "full":

@@ -1,5 +1,6 @@
 """Why a launch is refused, each reason with its remedy; all reasons are collected before anything is said."""
 
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +43,7 @@ def judge(plan: Plan, store: RunStore, *, resumed: str | None = None) -> Judgeme
     _judge_memory(plan, setup, found)
     _judge_gate(plan, found)
     _judge_devices(plan, store, found, resumed)
+    _judge_ports(plan, found)
     _judge_output(plan, found, resumed)
     return found
 
@@ -55,12 +57,12 @@ def launch_setup(plan: Plan) -> dict[str, Any]:
         "hardware": {
             "num_processes": launcher.processes * launcher.machines,
             "num_machines": launcher.machines,
-            "gpus": 0 if plan.on_cpu else len(plan.gpus),
+            "gpus": 0 if plan.on_cpu else len(plan.gpus) or launcher.processes,
             "device": "cpu" if plan.on_cpu else "cuda",
         },
         "model": {"path": plan.model["path"], "dtype": plan.model.get("dtype")},
     }
-    if not plan.on_cpu:
+    if plan.gpus:
         known["hardware"]["gpu_mem_gb"] = min(gpu.memory_total_gb for gpu in plan.gpus)
     if plan.rows is not None:
         known["dataset"] = {"rows": len(plan.rows), "columns": sorted(plan.rows[0])}
@@ -183,7 +185,7 @@ def _remedy(fix: Any) -> str:
 
 
 def _judge_memory(plan: Plan, setup: dict[str, Any], found: Judgement) -> None:
-    if plan.on_cpu:
+    if not plan.gpus:
         return
     from grpo_rlvr.memory import estimate
 
@@ -263,6 +265,30 @@ def _judge_devices(plan: Plan, store: RunStore, found: Judgement, resumed: str |
                 f"GPU {', '.join(map(str, both))} is in use by run {run_id}",
                 f"Wait for it, stop it (stop_run {run_id}), or name other GPUs in launcher.gpus.",
             )
+
+
+def _judge_ports(plan: Plan, found: Judgement) -> None:
+    launcher, vllm = plan.spec.launcher, plan.spec.vllm
+    if launcher.machines > 1:
+        return
+    wanted = [("launcher.main_port", launcher.main_port)]
+    wanted += [("vllm.port", vllm.port)] if vllm.mode == "server" and not vllm.external else []
+    for name, port in wanted:
+        if port is not None and is_taken(port):
+            found.refuse(
+                "port-taken", f"port {port} ({name}) is in use", f"Leave {name} out, or name a port that is free."
+            )
+
+
+def is_taken(port: int) -> bool:
+    """Whether something on this machine listens on a TCP port."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", port))
+        except OSError:
+            return True
+    return False
 
 
 def taken_gpus(store: RunStore) -> Iterator[tuple[str, set[int]]]:

@@ -11,6 +11,8 @@ from grpo_rlvr.runs.store import RunFolder
 
 # A supervisor writes its identity within milliseconds; after this it never will.
 STARTING_S = 30.0
+# Processes on other machines cannot be looked at, so their silence has to speak; the longest steps take minutes.
+SILENT_S = 1800.0
 TERMINAL = ("halted", "finished", "failed", "stopped")
 
 
@@ -45,6 +47,8 @@ def read_state(folder: RunFolder) -> State:
     if outcome is not None and outcome.get("state") in TERMINAL:
         state = cast(RunState, outcome["state"])
         return State(state, str(outcome["message"]), number, False, started, outcome.get("ended"), progress)
+    if folder.run().get("external"):
+        return _elsewhere(folder, number, progress, started)
     if is_alive(process):
         return _living(folder, number, progress, started)
     return _orphaned(folder, number, process, progress, started)
@@ -73,6 +77,25 @@ def _living(folder: RunFolder, number: int, progress: dict[str, Any], started: f
     )
     message = f"stopping: a checkpoint is saved first ({doing})" if stopping else doing
     return State(state, message, number, True, started, None, progress)
+
+
+def _elsewhere(folder: RunFolder, number: int, progress: dict[str, Any], started: float | None) -> State:
+    """Return the state of a run whose processes were started by hand or by a scheduler, maybe on other machines."""
+    attempt = folder.attempt(number)
+    result, error = read_record(attempt / "result.json"), read_record(attempt / "error.json")
+    if result is not None and result.get("state") in TERMINAL:
+        state = cast(RunState, result["state"])
+        return State(state, str(result.get("message", "")), number, False, started, result.get("time"), progress)
+    if error is not None:
+        return State("failed", str(error.get("message", "")), number, False, started, None, progress)
+    if not progress:
+        return State("planned", "waits for its machines to start their commands", 0, False, None, None, {})
+    silent = time.time() - float(progress.get("time") or 0)
+    if silent > SILENT_S:
+        return State(
+            "lost", f"no word from its machines for {silent / 60:.0f} minutes", number, False, started, None, progress
+        )
+    return State("running", str(progress.get("phase", "")), number, True, started, None, progress)
 
 
 def _orphaned(

@@ -21,7 +21,9 @@ from grpo_rlvr.runs.rows import load_dataset
 from grpo_rlvr.runs.seal import verify_folder
 from grpo_rlvr.runs.stopping import StopFlag
 
-# What TRL needs only for its own names; checkpoints, stages and devices are the launcher's.
+# A scheduler knows the host of the vLLM server only when it has given it out.
+VLLM_HOST_VARIABLE = "GRPO_RLVR_VLLM_HOST"
+# Where checkpoints and logs go, and where training goes on, is the launcher's to say.
 OUR_CONFIG = ("output_dir", "resume_from_checkpoint", "logging_dir")
 
 
@@ -49,6 +51,8 @@ def build_trainer(folder: Path, spec: dict[str, Any]) -> Any:
     # A progress bar in a file is a thousand lines of noise.
     transformers_logging.disable_progress_bar()
     config = {key: value for key, value in spec["config"].items() if key not in OUR_CONFIG}
+    if os.environ.get(VLLM_HOST_VARIABLE):
+        config["vllm_server_host"] = os.environ[VLLM_HOST_VARIABLE]
     arguments = build_model_arguments(spec, config)
     if arguments:
         config["model_init_kwargs"] = arguments
