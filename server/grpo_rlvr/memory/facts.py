@@ -190,7 +190,7 @@ def from_config(config: Mapping[str, Any], name: str, source: str) -> ModelFacts
         shared = size("shared_expert_intermediate_size")
     elif experts and inner.get("n_shared_experts"):
         shared = size("n_shared_experts") * expert_width
-    head_dim = size("head_dim", default=_head_dim(hidden, heads, where))
+    head_dim = size("head_dim") if inner.get("head_dim") is not None else _head_dim(hidden, heads, where)
     return ModelFacts(
         name=name, source=source, layers=size("num_hidden_layers", "n_layer"), hidden=hidden, heads=heads,
         kv_heads=size("num_key_value_heads", default=heads), head_dim=head_dim,
@@ -271,6 +271,11 @@ def _overridden(facts: ModelFacts, model: Mapping[str, Any]) -> ModelFacts:
     if model.get("qk_norm") is not None:
         changes["qk_norm"] = flag(model["qk_norm"], "setup.model.qk_norm")
     changes |= _mixture(model)
+    reshaped = any(changes.get(key, getattr(facts, key)) != getattr(facts, key) for key in ("hidden", "heads"))
+    if reshaped and "head_dim" not in changes:
+        changes["head_dim"] = _head_dim(
+            changes.get("hidden", facts.hidden), changes.get("heads", facts.heads), "setup.model"
+        )
     facts = replace(facts, **changes)
     if model.get("params_b") is None:
         return facts

@@ -1,0 +1,163 @@
+"""Model facts: the table against real model classes, config files, stated numbers, sizes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grpo_rlvr.errors import InputError, NotFoundError
+from grpo_rlvr.memory import known
+from grpo_rlvr.memory.facts import facts_of_known, from_config, resolve_facts
+from grpo_rlvr.models.setup import parse_setup
+from grpo_rlvr.workspace import Workspace
+
+CLASSES = {
+    "qwen2": "Qwen2", "qwen3": "Qwen3", "qwen3_moe": "Qwen3Moe", "llama": "Llama", "mistral": "Mistral",
+    "mixtral": "Mixtral", "gemma2": "Gemma2", "gemma3_text": "Gemma3Text", "phi3": "Phi3", "olmo2": "Olmo2",
+    "smollm3": "SmolLM3",
+}  # fmt: skip
+QWEN = {
+    "layers": 28, "hidden": 2048, "heads": 16, "kv_heads": 8, "head_dim": 128, "intermediate": 6144, "vocab": 151936,
+    "tied_embeddings": True, "qk_norm": True,
+}  # fmt: skip
+
+
+def _meta_count(shape: known.Shape) -> int:
+    import torch
+    import transformers
+
+    family = CLASSES[shape.model_type]
+    sizes: dict[str, Any] = {
+        "hidden_size": shape.hidden, "num_hidden_layers": shape.layers, "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.kv_heads, "intermediate_size": shape.intermediate, "vocab_size": shape.vocab,
+        "tie_word_embeddings": shape.tied, "head_dim": shape.head_dim, "pad_token_id": 0,
+    }  # fmt: skip
+    if shape.experts:
+        sizes |= {
+            "num_experts": shape.experts, "num_local_experts": shape.experts, "num_experts_per_tok": shape.active,
+            "moe_intermediate_size": shape.expert_intermediate, "mlp_only_layers": [],
+        }  # fmt: skip
+    config = getattr(transformers, f"{family}Config")(**sizes)
+    with torch.device("meta"):
+        model = transformers.AutoModelForCausalLM.from_config(config)
+    return sum({id(parameter): parameter.numel() for parameter in model.parameters()}.values())
+
+
+@pytest.mark.parametrize("row", known.KNOWN)
+def test_the_count_agrees_with_the_published_size(row: str) -> None:
+    assert facts_of_known(row).counted_params == pytest.approx(known.KNOWN[row].params, rel=0.001)
+
+
+# One row a class: the other sizes of a class differ in numbers alone, which the published sizes check.
+@pytest.mark.parametrize(
+    "row", ["qwen2.5-0.5b", "qwen2.5-7b", "qwen3-8b", "qwen3-30b-a3b", "llama-3.2-1b", "mistral-7b-v0.3",
+            "mixtral-8x7b", "gemma-2-2b", "gemma-3-1b", "phi-4", "olmo-2-7b", "smollm3-3b"],
+)  # fmt: skip
+def test_the_count_agrees_with_the_real_class_on_the_meta_device(row: str) -> None:
+    shape = known.KNOWN[row]
+    assert facts_of_known(row).counted_params == pytest.approx(_meta_count(shape), rel=0.001)
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("Qwen/Qwen2.5-7B-Instruct", "qwen2.5-7b"), ("Qwen/Qwen2.5-Math-1.5B", "qwen2.5-1.5b"),
+        ("unsloth/Qwen3-8B-unsloth-bnb-4bit", "qwen3-8b"), ("meta-llama/Llama-3.1-8B-Instruct", "llama-3.1-8b"),
+        ("meta-llama/Meta-Llama-3-8B", "llama-3-8b"), ("HuggingFaceTB/SmolLM2-135M-Instruct", "smollm2-135m"),
+        ("deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B", "deepseek-r1-distill-qwen-1.5b"),
+        ("google/gemma-3-1b-it", "gemma-3-1b"), ("Qwen/Qwen3-30B-A3B-Instruct-2507", "qwen3-30b-a3b"),
+        ("mistralai/Mistral-7B-Instruct-v0.3", "mistral-7b-v0.3"),
+    ],
+)  # fmt: skip
+def test_fine_tunes_and_formats_of_a_model_have_its_shape(name: str, row: str) -> None:
+    found = known.find(name)
+    assert found is not None and found[0] == row
+
+
+def test_a_config_json_in_the_workspace_is_read(tmp_path: Path) -> None:
+    config = {
+        "model_type": "qwen3", "hidden_size": 1024, "num_hidden_layers": 28, "num_attention_heads": 16,
+        "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 3072, "vocab_size": 151936,
+        "tie_word_embeddings": True, "max_position_embeddings": 40960,
+    }  # fmt: skip
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    workspace = Workspace.open(tmp_path)
+    for model in ({"path": "mine"}, {"path": "mine/config.json"}, {"name": "mine"}, {"config": "mine"}):
+        facts = resolve_facts(parse_setup({"model": model}), workspace).facts
+        assert facts.params == known.KNOWN["qwen3-0.6b"].params
+        assert facts.qk_norm and facts.context == 40960
+    assert resolve_facts(parse_setup({"model": {"config": config}})).facts.params == facts.params
+
+
+def test_the_text_part_of_a_vision_language_config_is_used() -> None:
+    inner = {
+        "hidden_size": 3584, "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4,
+        "intermediate_size": 18944, "vocab_size": 152064, "model_type": "qwen2", "tie_word_embeddings": False,
+    }  # fmt: skip
+    facts = from_config({"model_type": "qwen2_5_vl", "text_config": inner}, "vl", "test")
+    assert facts.counted_params == known.KNOWN["qwen2.5-7b"].params
+
+
+def test_the_hub_cache_is_read_without_a_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "models--acme--odd" / "snapshots" / "1"
+    folder.mkdir(parents=True)
+    config = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100}
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    facts = resolve_facts(parse_setup({"model": {"name": "acme/odd"}})).facts
+    assert (facts.layers, facts.kv_heads, facts.intermediate) == (2, 4, 256)
+    assert "hub cache" in facts.source
+
+
+def test_a_size_alone_gives_exactly_that_size_and_says_what_it_borrowed() -> None:
+    for size in (0.01, 0.135, 1.5, 9.0, 120.0):
+        resolved = resolve_facts(parse_setup({"model": {"params_b": size}}))
+        assert resolved.facts.params == round(size * 1e9)
+        assert resolved.assumed[0][0] == "model shape"
+
+
+def test_stated_numbers_need_no_name() -> None:
+    facts = resolve_facts(parse_setup({"model": QWEN})).facts
+    assert facts.params == known.KNOWN["qwen3-1.7b"].params
+
+
+@pytest.mark.parametrize(
+    ("model", "word"),
+    [
+        ({}, "no model"),
+        ({"name": "nobody/knows-this"}, "unknown model"),
+        ({"name": "Qwen/Qwen3-9B"}, "did you mean 'qwen3-"),
+        ({"name": 7}, "string"),
+        ({"params_b": 1e6}, "billions"),
+        ({"params_b": 7_000_000_000}, "billions"),
+        ({"params_b": 0}, "above 0"),
+        ({"params_b": "7"}, "number"),
+        ({"params_b": float("nan")}, "finite"),
+        ({"name": "Qwen/Qwen3-8B", "params_b": 1.7}, "contradict"),
+        ({**QWEN, "head_dim": None, "heads": 15, "kv_heads": 5}, "do not divide"),
+        ({**QWEN, "kv_heads": 7}, "do not divide"),
+        ({"name": "Qwen/Qwen3-8B", "heads": 30}, "do not divide"),
+        ({**QWEN, "layers": -1}, "at least 1"),
+        ({**QWEN, "layers": 10_000_000, "hidden": 1_000_000, "heads": 1000, "kv_heads": 1000}, "parameters"),
+        ({**QWEN, "moe": {"experts": 8, "active": 9, "expert_intermediate": 64}}, "active"),
+        ({**QWEN, "moe": 8}, "object"),
+    ],
+)  # fmt: skip
+def test_a_model_that_cannot_be_right_is_one_clear_error(model: dict[str, Any], word: str) -> None:
+    with pytest.raises(InputError, match=word) as caught:
+        resolve_facts(parse_setup({"model": model}))
+    assert caught.value.where.startswith("setup.model")
+
+
+def test_a_model_path_that_does_not_exist_is_not_found(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match="no such file"):
+        resolve_facts(parse_setup({"model": {"path": "absent"}}), Workspace.open(tmp_path))
+
+
+@pytest.mark.parametrize("content", ["", "[]", "not json", '{"hidden_size": 64}', '{"hidden_size": "x"}'])
+def test_a_config_json_that_is_none_is_one_clear_error(tmp_path: Path, content: str) -> None:
+    (tmp_path / "config.json").write_text(content, encoding="utf-8")
+    with pytest.raises(InputError):
+        resolve_facts(parse_setup({"model": {"path": "config.json"}}), Workspace.open(tmp_path))

@@ -1,0 +1,126 @@
+"""Inputs of the estimate: bad ones are one clear error, missing ones are assumed and said so."""
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grpo_rlvr.errors import UserError
+from grpo_rlvr.memory import estimate
+from grpo_rlvr.models.setup import parse_setup
+
+MODEL = {"name": "Qwen/Qwen2.5-7B"}
+
+
+@pytest.mark.parametrize(
+    ("config", "word"),
+    [
+        ({"per_device_train_batch_size": 0}, "at least 1"),
+        ({"per_device_train_batch_size": "8"}, "without quotes"),
+        ({"per_device_train_batch_size": 2.5}, "whole number"),
+        ({"per_device_train_batch_size": True}, "must be a number"),
+        ({"max_completion_length": -5}, "at least 1"),
+        ({"max_completion_length": 10**15}, "at most"),
+        ({"max_completion_length": math.nan}, "finite"),
+        ({"gradient_accumulation_steps": math.inf}, "finite"),
+        ({"beta": -0.1}, "at least 0"),
+        ({"beta": "0.04"}, "number"),
+        ({"gradient_checkpointing": "true"}, "true or false"),
+        ({"use_vllm": 1}, "true or false"),
+        ({"use_vllm": True, "vllm_mode": "embedded"}, "colocate or server"),
+        ({"use_vllm": True, "vllm_gpu_memory_utilization": 1.5}, "at most 1"),
+        ({"use_vllm": True, "vllm_tensor_parallel_size": 0}, "at least 1"),
+        ({"model_init_kwargs": "bf16"}, "object"),
+        ({"model_init_kwargs": {"dtype": "float8000"}}, "unknown dtype"),
+        ({"optim": 3}, "string"),
+    ],
+)  # fmt: skip
+def test_a_config_value_that_cannot_be_right_names_its_field(config: dict[str, Any], word: str) -> None:
+    with pytest.raises(UserError, match=word) as caught:
+        estimate(config, parse_setup({"model": MODEL}))
+    assert caught.value.where.startswith("config.")
+
+
+@pytest.mark.parametrize(
+    ("section", "value", "word"),
+    [
+        ("hardware", {"gpus": 0}, "0 GPUs"),
+        ("hardware", {"gpus": -2}, "-2 GPUs"),
+        ("hardware", {"gpus": 1.5}, "whole number"),
+        ("hardware", {"gpu_mem_gb": -80}, "above 0"),
+        ("hardware", {"gpu_mem_gb": "80GB"}, "number"),
+        ("hardware", {"gpu_mem_gb": 80_000_000_000}, "at most"),
+        ("dataset", {"max_prompt_tokens": -1}, "at least 0"),
+        ("launch", {"zero_stage": 4}, "at most 3"),
+        ("launch", {"offload": ["everything"]}, "list of"),
+        ("versions", {"trl": "new"}, "version"),
+        ("versions", {"trl": "0.9"}, "0.14"),
+    ],
+)  # fmt: skip
+def test_a_setup_value_that_cannot_be_right_is_one_clear_error(section: str, value: dict[str, Any], word: str) -> None:
+    with pytest.raises(UserError, match=word):
+        estimate({}, parse_setup({"model": MODEL, section: value}))
+
+
+@pytest.mark.parametrize("model", [{"lora_r": 0}, {"peft": True, "lora_targets": 5}, {"quantized": "3bit-ish"}])
+def test_an_adapter_that_cannot_be_right_is_one_clear_error(model: dict[str, Any]) -> None:
+    with pytest.raises(UserError):
+        estimate({}, parse_setup({"model": {**MODEL, **model}}))
+
+
+def test_a_config_that_is_no_object_is_refused() -> None:
+    with pytest.raises(UserError, match="object"):
+        estimate([], parse_setup({"model": MODEL}))  # type: ignore[arg-type]
+
+
+JSON = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.just({}) | st.just([1])
+FIELDS = (
+    "per_device_train_batch_size", "gradient_accumulation_steps", "max_completion_length", "num_generations", "beta",
+    "use_vllm", "vllm_mode", "vllm_gpu_memory_utilization", "optim", "model_init_kwargs", "steps_per_generation",
+    "generation_batch_size", "bf16", "deepspeed", "max_prompt_length",
+)  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=4))
+def test_whatever_stands_in_a_config_gives_an_answer_or_a_user_error(config: dict[str, Any]) -> None:
+    try:
+        answer = estimate(config, parse_setup({"model": MODEL, "hardware": {"gpu": "H100"}}), trl_version="1.16.0")
+    except UserError as error:
+        assert str(error)
+    else:
+        assert math.isfinite(answer.peak_gb) and answer.peak_gb > 0
+
+
+SECTIONS = ("gpus", "gpu_mem_gb", "gpu", "kind", "device", "num_processes", "num_machines", "deepspeed_stage", "ram_gb")
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.dictionaries(st.sampled_from(SECTIONS), JSON, max_size=4))
+def test_whatever_stands_in_the_hardware_gives_an_answer_or_a_user_error(hardware: dict[str, Any]) -> None:
+    try:
+        estimate({}, parse_setup({"model": MODEL, "hardware": hardware}), trl_version="1.16.0")
+    except UserError as error:
+        assert str(error)
+
+
+def test_every_input_that_was_not_stated_is_listed_with_what_it_takes_to_know_it() -> None:
+    answer = estimate({}, parse_setup({"model": {"params_b": 7}}))
+    inputs = {entry.input for entry in answer.assumed}
+    assert inputs >= {
+        "versions.trl", "model shape", "model.peft", "model_init_kwargs.dtype", "dataset.max_prompt_tokens",
+        "hardware.gpus", "hardware.gpu_mem_gb",
+    }  # fmt: skip
+    assert all(entry.to_know for entry in answer.assumed)
+    assert answer.verdict == "unknown"
+
+
+def test_nothing_is_assumed_when_everything_is_stated() -> None:
+    config = {"model_init_kwargs": {"dtype": "bfloat16"}, "max_completion_length": 256}
+    setup = {
+        "model": {**MODEL, "peft": True, "lora_r": 8, "lora_targets": "all-linear"},
+        "hardware": {"gpus": 1, "gpu_mem_gb": 85.0}, "dataset": {"max_prompt_tokens": 100},
+    }  # fmt: skip
+    assert estimate(config, parse_setup(setup), trl_version="1.16.0").assumed == []

@@ -1,0 +1,90 @@
+"""Levers: what each saves is what the changed config takes, and real TRL accepts the change."""
+
+from typing import Any
+
+import pytest
+
+from grpo_rlvr.memory import estimate
+from grpo_rlvr.models.memory import Lever
+from grpo_rlvr.models.setup import parse_setup
+
+CASES: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"use_vllm": True, "vllm_mode": "colocate", "gradient_accumulation_steps": 2, "bf16": False, "use_cpu": False},
+     {"name": "Qwen/Qwen3-8B", "peft": True}),
+    ({"gradient_checkpointing": False, "beta": 0.04, "steps_per_generation": 4, "bf16": False,
+      "model_init_kwargs": {"attn_implementation": "eager"}}, {"name": "Qwen/Qwen2.5-1.5B", "peft": False}),
+    ({"use_vllm": True, "vllm_mode": "colocate", "vllm_gpu_memory_utilization": 0.05, "bf16": False},
+     {"name": "Qwen/Qwen3-8B", "peft": True}),
+    ({"use_vllm": True, "vllm_mode": "colocate", "vllm_gpu_memory_utilization": 0.6, "vllm_max_model_length": 32768,
+      "bf16": False}, {"name": "Qwen/Qwen2.5-7B", "peft": True}),
+]  # fmt: skip
+
+
+def changed(config: dict[str, Any], lever: Lever) -> dict[str, Any]:
+    """Return the config with a lever applied."""
+    return {key: value for key, value in config.items() if key not in lever.unset} | lever.set
+
+
+@pytest.mark.parametrize(("config", "model"), CASES)
+def test_a_lever_saves_what_it_says(config: dict[str, Any], model: dict[str, Any]) -> None:
+    setup = parse_setup({"model": model, "hardware": {"gpu": "H100"}})
+    before = estimate(config, setup, trl_version="1.16.0")
+    assert before.levers
+    for lever in before.levers:
+        after = estimate(changed(config, lever), setup, trl_version="1.16.0")
+        assert after.peak_gb == pytest.approx(lever.peak_gb, abs=0.01)
+        assert after.verdict == lever.verdict
+        assert lever.saves_gb == pytest.approx(max(before.peak_gb - after.peak_gb, 0), abs=0.01)
+
+
+@pytest.mark.parametrize(("config", "model"), CASES)
+def test_real_trl_accepts_every_lever(config: dict[str, Any], model: dict[str, Any], tmp_path: Any) -> None:
+    from trl import GRPOConfig
+
+    setup = parse_setup({"model": model, "hardware": {"gpu": "H100"}})
+    levers = estimate(config, setup, trl_version="1.16.0").levers
+    for lever in levers:
+        after = changed(config, lever)
+        arguments = GRPOConfig(**{**after, "output_dir": str(tmp_path), "report_to": "none"})
+        for name, value in lever.set.items():
+            assert getattr(arguments, name) == value
+
+
+@pytest.mark.parametrize("version", ["0.14.0", "0.18.2", "0.22.2", "1.0.0", "1.16.0"])
+def test_a_lever_names_only_fields_of_the_version(version: str) -> None:
+    from grpo_rlvr.config import table
+
+    setup = parse_setup({"model": {"name": "Qwen/Qwen2.5-7B"}, "hardware": {"gpu": "H100"}})
+    config = {"use_vllm": True, "gradient_checkpointing": False}
+    for lever in estimate(config, setup, trl_version=version).levers:
+        assert all(name in table(version) for name in lever.set)
+
+
+def test_safe_levers_come_first_and_then_the_larger_saving() -> None:
+    for config, model in CASES:
+        setup = parse_setup({"model": model, "hardware": {"gpu": "H100"}})
+        levers = estimate(config, setup, trl_version="1.16.0").levers
+        assert levers == sorted(levers, key=lambda lever: (not lever.safe, -lever.saves_gb))
+
+
+def test_bfloat16_weights_are_no_lever_for_a_full_fine_tune_without_a_float32_copy() -> None:
+    hardware = {"gpu": "H100"}
+    full = parse_setup({"model": {"name": "Qwen/Qwen2.5-1.5B", "peft": False}, "hardware": hardware})
+    assert not any("model_init_kwargs" in lever.set for lever in estimate({}, full).levers)
+    lora = parse_setup({"model": {"name": "Qwen/Qwen2.5-1.5B", "peft": True}, "hardware": hardware})
+    assert any(lever.set.get("model_init_kwargs") == {"dtype": "bfloat16"} for lever in estimate({}, lora).levers)
+
+
+def test_a_pool_that_is_too_small_has_a_lever_that_mends_it() -> None:
+    config, model = CASES[2]
+    answer = estimate(config, parse_setup({"model": model, "hardware": {"gpu": "H100"}}), trl_version="1.16.0")
+    assert answer.verdict == "does_not_fit"
+    assert any("vllm_gpu_memory_utilization" in lever.set and lever.verdict == "fits" for lever in answer.levers)
+
+
+def test_what_lies_outside_the_config_is_offered_apart() -> None:
+    setup = parse_setup({"model": {"name": "Qwen/Qwen2.5-7B", "peft": False}, "hardware": {"gpu": "H100"}})
+    answer = estimate({"max_completion_length": 4096}, setup, trl_version="1.9.2")
+    changes = " ".join(entry.change for entry in answer.alternatives)
+    assert "LoRA" in changes and "ZeRO-3" in changes and "TRL 1.15" in changes
+    assert all(entry.saves_gb > 0 for entry in answer.alternatives)
