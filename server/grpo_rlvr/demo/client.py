@@ -1,6 +1,7 @@
 """The demo's MCP client: calls tools over stdio and says what it does."""
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -33,7 +34,10 @@ class DemoClient:
     def __init__(self, root: str, judge: Judge, say: Callable[[str], None]) -> None:
         self.say, self._judge = say, judge
         self.forms = 0
-        server = StdioServerParameters(command=sys.executable, args=["-m", "grpo_rlvr", "serve", "--root", root])
+        # The client passes only a few variables on by itself; this server must see the same settings as this process.
+        server = StdioServerParameters(
+            command=sys.executable, args=["-m", "grpo_rlvr", "serve", "--root", root], env=dict(os.environ)
+        )
         self.client = Client(
             server,
             client_info=Implementation(name="grpo-rlvr-demo", version=__version__),
