@@ -213,7 +213,7 @@ class Facts:
     @property
     def sequence_level(self) -> bool:
         """Whether importance ratios are taken per sequence (GSPO)."""
-        return self.config.effective("importance_sampling_level") == "sequence"
+        return bool(self.config.effective("importance_sampling_level") == "sequence")
 
     @property
     def beta(self) -> float:

@@ -68,7 +68,8 @@ def _text_that_is_no_object(value: Any, types: tuple[str, ...]) -> bool:
 
 def as_typed(value: Any, types: tuple[str, ...]) -> Any:
     """Return the same value in a type that the option takes, None when there is none."""
-    if isinstance(value, float) and "integer" in types and value.is_integer():
+    # Beyond 2**53 a float no longer says which whole number is meant.
+    if isinstance(value, float) and "integer" in types and value.is_integer() and abs(value) < 2**53:
         return int(value)
     if not isinstance(value, str):
         return None

@@ -1,0 +1,145 @@
+"""How findings are gathered: versions, unknown values, order, fixes, files."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import grpo_rlvr.config as public
+from grpo_rlvr.config import check, known_versions, load_config, newest_version
+from grpo_rlvr.models.check import CheckResult
+from grpo_rlvr.models.setup import parse_setup
+
+EMPTY = parse_setup({})
+ONE = {"hardware": {"num_processes": 1}}
+
+
+def rules(result: CheckResult) -> list[str]:
+    """Return the errors and warnings."""
+    return [finding.rule for finding in result.findings if finding.severity != "info"]
+
+
+def test_the_version_comes_from_the_argument_then_the_setup_then_the_newest_table() -> None:
+    stated = parse_setup({"versions": {"trl": "1.4.0"}})
+    assert check({}, stated, trl_version="0.20.0").trl_version == "0.20.0"
+    assert check({}, stated).trl_version == "1.4.0"
+    result = check({}, EMPTY)
+    assert result.trl_version == newest_version() and "newest" in result.trl_version_source
+
+
+def test_a_version_newer_than_the_tables_is_said() -> None:
+    result = check({"max_prompt_length": 512}, EMPTY, trl_version="9.0.0")
+    assert "newer than the newest table" in result.trl_version_source and "deep" in result.trl_version_source
+    assert rules(result) == ["removed-kwarg"]
+
+
+def test_the_worst_finding_comes_first_and_is_the_verdict() -> None:
+    result = check({"loss_type": "dr_grpo", "importance_sampling_level": "sequence", "beta": -1.0}, EMPTY)
+    order = [finding.severity for finding in result.findings]
+    assert order == sorted(order, key=["error", "warning", "info"].index)
+    assert result.verdict == "error" and {"error", "warning", "info"} <= set(order)
+    assert check({"loss_type": "dr_grpo"}, EMPTY).verdict == "ok"
+
+
+def test_one_cause_makes_one_finding() -> None:
+    wrong_type = check({"num_generations": "eight"}, EMPTY)
+    assert rules(wrong_type) == ["value-of-wrong-type"]
+    assert "batch-not-divisible-by-group" in wrong_type.not_applicable
+    both = check({"generation_batch_size": 7, "steps_per_generation": 3}, parse_setup(ONE))
+    assert rules(both) == ["both-rollout-sizes-set"]
+
+
+def test_changed_defaults_between_two_versions_are_listed_for_unset_options_only() -> None:
+    changes = check({"beta": 0.0}, EMPTY, trl_version="1.16.0", from_version="0.18.0").defaults_changed
+    found = {change.field: (change.before, change.after) for change in changes if change.changes_training}
+    assert found["loss_type"] == ("bnpo", "dapo")
+    assert found["vllm_mode"] == ("server", "colocate")
+    assert found["max_completion_length"] == (256, 512)
+    assert "beta" not in found
+    assert not check({}, EMPTY, trl_version="1.16.0", from_version="1.16.0").defaults_changed
+
+
+def test_a_bias_corrected_kl_is_among_the_changes() -> None:
+    changes = check({}, EMPTY, trl_version="1.10.0", from_version="1.9.2").defaults_changed
+    assert {change.field for change in changes if change.changes_training} == {
+        "max_completion_length",
+        "use_bias_correction_kl",
+    }
+
+
+SCRIPT = """
+from trl import GRPOConfig
+args = GRPOConfig(
+    per_device_train_batch_size=1,
+    num_generations=compute(),
+    max_prompt_length=512,
+)
+"""
+
+
+def test_findings_from_a_script_point_at_file_and_line_and_leave_unread_values_unknown() -> None:
+    loaded = load_config(SCRIPT, "train.py")
+    result = check(loaded.config, EMPTY, trl_version="1.16.0", loaded=loaded)
+    removed = next(finding for finding in result.findings if finding.rule == "removed-kwarg")
+    assert (removed.file, removed.line) == ("train.py", 6)
+    assert result.unread == ["num_generations"]
+    assert "batch-not-divisible-by-group" not in rules(result)
+    assert "num_generations" in result.not_applicable["batch-not-divisible-by-group"]
+    assert result.diff and "-    max_prompt_length=512,\n" in result.diff
+
+
+def test_an_unpacked_dict_makes_unset_options_unknown() -> None:
+    loaded = load_config("from trl import GRPOConfig\nGRPOConfig(num_generations=8, **read())\n", "train.py")
+    result = check(loaded.config, EMPTY, trl_version="1.16.0", loaded=loaded)
+    assert "batch-not-divisible-by-group" not in rules(result)
+    assert result.effective is None
+
+
+def test_safe_fixes_are_applied_and_others_are_not() -> None:
+    config = {"warmup_ratio": 0.1, "learning_rate": "1e-6", "per_device_train_batch_size": 1}
+    setup = parse_setup({**ONE, "versions": {"transformers": "5.24.0"}})
+    result = check(config, setup, trl_version="1.16.0")
+    assert result.fixed_config == {"learning_rate": 1e-6, "per_device_train_batch_size": 1, "warmup_steps": 0.1}
+    assert rules(check(result.fixed_config, setup, trl_version="1.16.0")) == ["batch-not-divisible-by-group"]
+    assert config["warmup_ratio"] == 0.1, "the caller's config must stay as it was"
+
+
+@pytest.mark.parametrize("version", known_versions())
+def test_an_empty_config_is_fine_at_every_version(version: str) -> None:
+    assert check({}, EMPTY, trl_version=version).verdict == "ok"
+
+
+def test_exported_names_are_those_that_exist() -> None:
+    for name in public.__all__:
+        assert getattr(public, name) is not None
+    with pytest.raises(AttributeError):
+        _ = public.nothing
+
+
+def test_importing_the_package_loads_no_rule_and_a_check_loads_nothing_heavy() -> None:
+    code = (
+        "import sys, grpo_rlvr.config as c\n"
+        "assert not [m for m in sys.modules if m.startswith('grpo_rlvr.config.')], 'import is not lazy'\n"
+        "from grpo_rlvr.models.setup import parse_setup\n"
+        "c.check({'num_generations': 4}, parse_setup({}))\n"
+        "heavy = {'torch', 'trl', 'transformers', 'numpy', 'scipy', 'mcp'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_generated_pages_are_fresh(pytestconfig: pytest.Config) -> None:
+    root = Path(__file__).resolve().parent.parent.parent
+    stale = [
+        name
+        for name, text in public.render_docs().items()
+        if not (root / name).is_file() or (root / name).read_text(encoding="utf-8") != text
+    ]
+    assert not stale, f"run scripts/docs: {stale}"
+
+
+def test_setup_keys_that_nothing_reads_are_reported() -> None:
+    setup: Any = {"model": {"colour": "blue"}}
+    assert check({}, parse_setup(setup)).unused_setup == ["model.colour"]
