@@ -18,11 +18,15 @@ def judge(path: Path) -> Iterator[tuple[str, bool, str]]:
         if line.strip():
             case = json.loads(line)
             if not case.get("contested"):
-                yield case["id"], *judge_case(case, index.parent)
+                try:
+                    right, text = judge_case(case, index.parent)
+                except Exception as error:  # a case that raises is wrong, and the others are still judged
+                    right, text = False, f"{type(error).__name__}: {error}"
+                yield case["id"], right, text
 
 
 def judge_case(case: dict[str, Any], folder: Path) -> tuple[bool, str]:
-    """Run one case and return whether the answer is right, and what was wrong with it."""
+    """Run one case and return whether the answer is right, and the answer or what was wrong with it."""
     answer = recommend(
         folder / case["file"], config=case.get("config"), setup=parse_setup({"model": case.get("model") or {}})
     )
@@ -35,4 +39,4 @@ def judge_case(case: dict[str, Any], folder: Path) -> tuple[bool, str]:
         wrong.append(f"variant {variant}, accepted {case['acceptable_variants']}")
     if case.get("must_not_alarm") and set(labels) - QUIET:
         wrong.append(f"false alarm {sorted(set(labels) - QUIET)}")
-    return not wrong, "; ".join(wrong)
+    return not wrong, "; ".join(wrong) or f"{labels[0]}, {variant}"

@@ -8,6 +8,10 @@ from grpo_rlvr.metrics.signals import FEW, WEAK, Signals
 from grpo_rlvr.models.recommend import LabelFinding
 
 QUIET = frozenset({"healthy", "plateau", "too_short_to_tell"})
+# Columns that a GRPO log may have in place of a reward; loss and gradients alone are those of supervised training.
+_GRPO_COLUMNS = frozenset(
+    "kl completion_length completions/mean_length reward_std frac_reward_zero_std num_tokens clip_ratio".split()
+)
 # What an instability of routing looks like from outside.
 _ROUTING_SIGNS = frozenset({"kl_blowup", "divergence_nan", "offpolicy_mismatch"})
 
@@ -63,11 +67,25 @@ def _routing(s: Signals, c: Context, found: list[LabelFinding]) -> list[LabelFin
     return [cause, *found]
 
 
+def _other_kind(s: Signals) -> str:
+    """Name the kind of training that the columns give away, empty when they could be GRPO's."""
+    names = {name.lower() for name in (*s.log.columns, *s.log.unknown_columns)}
+    if any("rewards/margins" in name or "rewards/chosen" in name or "logps/chosen" in name for name in names):
+        return "preference training (DPO or a relative)"
+    if any("objective/" in name or name.startswith("ppo/") for name in names):
+        return "PPO with a value model"
+    if "mean_token_accuracy" in names or ("loss" in names and not names & _GRPO_COLUMNS):
+        return "supervised fine-tuning (SFT)"
+    return ""
+
+
 def _quiet(s: Signals) -> LabelFinding:
     """Nothing is wrong in these metrics: healthy, plateau, or too little to say even that."""
     reward = s.get("reward")
     if reward is None:
         rows = s.log.rows
+        if kind := _other_kind(s):
+            return finding("too_short_to_tell", "high", f"This is the log of {kind}, not of GRPO: it is not judged.")
         return finding(
             "too_short_to_tell",
             "high" if rows < FEW else "medium",

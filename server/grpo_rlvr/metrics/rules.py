@@ -36,3 +36,6 @@ RULES: tuple[Rule, ...] = (
     length_bias,
     entropy_collapse,
 )
+
+# Rules that hold at once, without a course over time.
+HARD_RULES: tuple[Rule, ...] = (not_finite, gradient_explosion, kl_blowup, no_signal, truncation, offpolicy_mismatch)

@@ -73,7 +73,7 @@ def kl_blowup(s: Signals, c: Context) -> LabelFinding | None:
         return None
     import numpy as np
 
-    largest, median = float(kl.values.max()), float(np.median(kl.values))
+    largest = float(kl.values.max())
     exploded = int((kl.values > KL_EXPLODED).sum())
     if (
         exploded >= max(2, 0.02 * kl.n)
@@ -87,16 +87,17 @@ def kl_blowup(s: Signals, c: Context) -> LabelFinding | None:
             "The policy is far from the reference, beyond what an update can mean.",
             kl.evidence(f"kl reaches {largest:.4g} (row {first})"),
         )
-    early = float(np.median(kl.values[: max(3, kl.n // 2)]))
-    stays = kl.n >= FEW and kl.end > 10 * max(early, 1e-6) and kl.end > 1.0
+    reward = s.get("reward")
+    gains = reward is not None and reward.direction == "up"
+    left = kl.n >= FEW and kl.end > 10 * max(kl.start, 1e-6) and kl.end > (2.0 if gains else 1.0)
     high = kl.n >= FEW and kl.end > KL_HIGH and kl.start < kl.end / 3
-    if not stays and not high:
+    if not left and not high:
         return None
     return finding(
         "kl_blowup",
-        "high" if kl.end > KL_HIGH else "medium",
+        "high" if kl.end > KL_HIGH or kl.end > 100 * kl.start else "medium",
         "KL to the reference has left its range and stays there.",
-        kl.evidence(f"kl goes from {kl.start:.3g} to {kl.end:.3g} (median of the first half {early:.3g})"),
+        kl.evidence(f"kl goes from {kl.start:.3g} to {kl.end:.3g}"),
     )
 
 

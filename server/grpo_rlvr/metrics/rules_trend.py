@@ -12,7 +12,7 @@ def policy_falls_apart(s: Signals, c: Context) -> LabelFinding | None:
     reward = s.get("reward")
     if reward is None or reward.n < FEW or not reward.falls:
         return _dies_at_once(s, reward) or _entropy_runs_away(s)
-    company = [e for e in map(lambda name: _moved_away(s, name), ("entropy", "logp_gap", "kl", "grad_norm")) if e]
+    company = [e for name in ("entropy", "logp_gap", "kl", "grad_norm") if (e := _moved_away(s, name))]
     best = max(reward.peak, reward.start)
     dead = reward.end <= 0.5 * best if best > 0 else best - reward.end > 3 * reward.noise_sd
     row = reward.break_row
@@ -37,8 +37,20 @@ def policy_falls_apart(s: Signals, c: Context) -> LabelFinding | None:
 
 def _dies_at_once(s: Signals, reward: Signal | None) -> LabelFinding | None:
     """The first rows earn more than any row of the second half ever does, and the entropy breaks out in between."""
-    entropy = s.get("entropy")
-    if reward is None or entropy is None or reward.n < WEAK or entropy.n < WEAK:
+    entropy, uniform = s.get("entropy"), s.get("zero_std")
+    if reward is None or reward.n < FEW:
+        return None
+    if uniform is not None and uniform.n == reward.n and float(uniform.values[0]) < 0.8:
+        rest, alive = reward.values[1:], float(reward.values[0])
+        if float(uniform.values[1:].min()) >= 0.95 and alive > 0.1 and float(rest.max()) < 0.1 * alive:
+            return finding(
+                "divergence_nan",
+                "high",
+                "The policy dies within the first row: one update too many or too large.",
+                reward.evidence(f"reward {alive:.3g} on the first row, at most {float(rest.max()):.3g} after it"),
+                uniform.evidence("from the second row on no group differs"),
+            )
+    if entropy is None or reward.n < WEAK or entropy.n < WEAK:
         return None
     late = reward.values[reward.n // 2 :]
     first, best = float(reward.values[:2].mean()), float(late.max())

@@ -21,6 +21,8 @@ FEW, WEAK = 10, 20
 P_TREND, P_FALLING_REWARD, P_BREAK = 0.01, 0.04, 0.001
 # A change counts from a tenth of the start and from one noise sd on.
 SMALLEST_SHARE = 0.1
+# Ends that lie so many noise sds apart need no test: drift with a correlation of 0.85 gets there once in a thousand.
+SHIFT_SDS = 6.0
 # In a table of window means there is no test: only changes of a quarter or more are spoken of.
 WINDOW_CHANGE = 0.25
 
@@ -95,6 +97,9 @@ class Signal:
     def _moved(self, level: float) -> Direction:
         """Direction at a level of the test, if the change is of a size that counts."""
         found = self.trend
+        shift = self.end - self.start
+        if self.n >= WEAK and abs(shift) > max(self.smallest, SHIFT_SDS * self.noise_sd):
+            return "up" if shift > 0 else "down"
         if found is None or found.p >= level:
             return "flat"
         # A step late in the run has a small Theil-Sen slope: the medians of both ends show its size.
@@ -140,14 +145,20 @@ class Signal:
         return found is not None and found.p < self.level / 10.0 and found.change < 0.0
 
     def _dropped_dead(self) -> bool:
-        """The last tenth (three rows at least) is dead: far below the best level, which most rows before still had."""
+        """The run ends dead: since some row, a tenth of the run ago or longer, far below the level it had until then."""
         import numpy as np
 
-        size = max(3, self.n // 10)
-        last, rest = float(self.values[-size:].max()), float(np.median(self.values[:-size]))
-        if self.peak > 0.0 and (last > 0.25 * self.peak or rest < 0.5 * self.peak):
+        if self.peak > 0.0:
+            low = self.values <= 0.25 * self.peak
+        else:
+            low = self.values <= self.peak - 5.0 * self.noise_sd
+        alive = self.n - int(np.argmax(~low[::-1])) if not low.all() else 0
+        if alive < 5 or self.n - alive < max(3, self.n // 10):
             return False
-        return self.peak - last > (3.0 if self.peak > 0.0 else 5.0) * self.noise_sd
+        before, after = float(np.median(self.values[:alive])), float(self.values[alive:].max())
+        if self.peak > 0.0 and before < 0.5 * self.peak:
+            return False
+        return before - after > 3.0 * self.noise_sd
 
     @cached_property
     def break_row(self) -> int | None:

@@ -1,6 +1,7 @@
 """From what was read to one run with named series: restarts, evaluation rows, the table that carries the run."""
 
 from collections.abc import Iterable
+from itertools import pairwise
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,19 @@ if TYPE_CHECKING:
 
 # Names that several frameworks print: they do not tell who wrote the log.
 _SHARED_NAMES = frozenset(
-    ["loss", "grad_norm", "learning_rate", "epoch", "step", "reward", "reward_std", "kl", "entropy", "clip_ratio", "time"]
+    [
+        "loss",
+        "grad_norm",
+        "learning_rate",
+        "epoch",
+        "step",
+        "reward",
+        "reward_std",
+        "kl",
+        "entropy",
+        "clip_ratio",
+        "time",
+    ]
 )
 
 
@@ -192,7 +205,7 @@ def _last_run(log: ParsedLog, table: Table) -> tuple[int, int]:
     if not len(drops):
         return 0, stored
     starts = [0, *(int(where[d + 1]) for d in drops), stored]
-    spans = [(a, b) for a, b in zip(starts, starts[1:], strict=False) if b > a]
+    spans = [(a, b) for a, b in pairwise(starts) if b > a]
     log.runs = len(spans)
     last = spans[-1] if spans[-1][1] - spans[-1][0] >= 10 else max(spans, key=lambda span: span[1] - span[0])
     which = spans.index(last) + 1

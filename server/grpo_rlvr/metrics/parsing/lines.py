@@ -25,7 +25,7 @@ _COLON_PAIR = re.compile(
     rf"([A-Za-z_][\w/.@ -]*?)\s*:\s*({NUMBER}%?|nan|-?inf)\s*(?=[,;|]|\s-\s|\s{{2,}}|$)", re.IGNORECASE
 )
 _BAR_FIELD = re.compile(
-    rf"^\s*([A-Za-z][\w ./-]*?)[:=]?\s+({NUMBER}|nan|-?inf)\s*(%|s|K|k|tokens/s|tok/s)?\s*(?:\([^)]*\))?\s*$",
+    rf"^\s*([A-Za-z][\w ./-]*?)[:=]?\s+({NUMBER}|nan|-?inf)\s*(%)?(?:\s*[A-Za-z][\w/]*)?\s*(?:\([^)]*\))?\s*$",
     re.IGNORECASE,
 )
 _STEP_WORD = re.compile(r"\b(?:global[_ ]step|step|iter(?:ation)?|rollout|episode)[\s:=#\[]*(\d+)", re.IGNORECASE)
@@ -74,7 +74,7 @@ def read_dict(text: str) -> Row | None:
 
 def salvage(text: str) -> Row | None:
     """Return the complete pairs of a dictionary that is cut or broken, None below two."""
-    pairs = {key: value for key, value in _DICT_PAIR.findall(text)}
+    pairs = dict(_DICT_PAIR.findall(text))
     return pairs if len(pairs) >= 2 else None
 
 

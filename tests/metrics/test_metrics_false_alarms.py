@@ -1,0 +1,85 @@
+"""How often a healthy run is called sick, and a sick one healthy, on simulated runs with realistic noise."""
+
+import numpy as np
+import pytest
+
+from grpo_rlvr.metrics.context import read_context
+from grpo_rlvr.metrics.diagnose import QUIET, diagnose
+from grpo_rlvr.metrics.signals import Signals
+from grpo_rlvr.metrics.watch import from_rows, watch_rows
+
+SERIES = 400
+NOTHING_KNOWN = read_context({}, None, None)
+
+
+def labels(rows):
+    return {item.label for item in diagnose(Signals(from_rows(rows)), NOTHING_KNOWN)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("rows", "drift", "reward_drift"), [(20, 0.65, 0.0), (40, 0.65, 0.65)])
+def test_at_most_five_percent_of_healthy_runs_raise_any_alarm(simulate, rows_of, rows, drift, reward_drift):
+    alarms = sum(bool(labels(rows_of(simulate(seed, rows, drift, reward_drift))) - QUIET) for seed in range(SERIES))
+    assert alarms <= 0.05 * SERIES, alarms
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", ["slope", "step"])
+def test_a_reward_that_loses_three_noise_sds_in_forty_rows_is_found(simulate, rows_of, noise, shape):
+    time = np.linspace(0, 1, 40)
+    course = time if shape == "slope" else (time > 0.5).astype(float)
+    found = 0
+    for seed in range(SERIES):
+        columns = simulate(seed)
+        columns["reward"] = 0.5 + 0.08 * noise(np.random.default_rng(seed + 10_000), 40, 0.0) - 3 * 0.08 * course
+        found += "divergence_nan" in labels(rows_of(columns))
+    assert found >= 0.95 * SERIES, found
+
+
+def test_an_entropy_that_dies_while_the_reward_stays_is_found(simulate, rows_of, noise):
+    found = 0
+    for seed in range(100):
+        columns = simulate(seed)
+        decay = np.exp(-3 * np.linspace(0, 1, 40))
+        columns["entropy"] = 0.4 * decay * (1 + 0.15 * noise(np.random.default_rng(seed + 10_000), 40, 0.5))
+        found += "entropy_collapse" in labels(rows_of(columns))
+    assert found >= 95, found
+
+
+def test_low_entropy_with_a_rising_reward_is_convergence(simulate, rows_of):
+    columns = simulate(3, 60, rise=0.4)
+    columns["entropy"] = columns["entropy"] * np.exp(-4 * np.linspace(0, 1, 60))
+    assert labels(rows_of(columns)) == {"healthy"}
+
+
+@pytest.mark.slow
+def test_a_healthy_run_watched_every_five_rows_stays_silent(simulate, rows_of):
+    alarmed = 0
+    for seed in range(60):
+        rows = rows_of(simulate(seed, 80, 0.65, 0.65))
+        alarmed += any(watch_rows(rows[:seen]).alarm for seen in range(10, 81, 5))
+    assert alarmed <= 0.05 * 60, alarmed
+
+
+def test_watching_tells_a_hard_fact_at_once(simulate, rows_of):
+    rows = rows_of(simulate(1, 12))
+    assert not watch_rows(rows).alarm
+    broken = [*rows, *({**rows[-1], "grad_norm": float("nan"), "step": 13.0 + i} for i in range(3))]
+    update = watch_rows(broken)
+    assert update.alarm and update.labels[0].label == "divergence_nan"
+
+
+def test_watching_says_when_to_look_again(simulate, rows_of):
+    rows = rows_of(simulate(1, 23))
+    assert watch_rows(rows[:3]).next_look == 10
+    update = watch_rows(rows)
+    assert (update.looks, update.next_look, update.rows) == (3, 25, 23)
+
+
+def test_a_run_that_dies_is_seen_while_watching(simulate, rows_of):
+    columns = simulate(1, 60)
+    columns["reward"][40:] = 0.0
+    columns["entropy"][40:] = 4.0
+    rows = rows_of(columns)
+    first = next(seen for seen in range(10, 61, 5) if watch_rows(rows[:seen]).alarm)
+    assert 40 < first <= 55

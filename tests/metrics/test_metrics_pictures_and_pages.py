@@ -1,0 +1,67 @@
+"""Pictures, and the reference pages made from the tables."""
+
+import struct
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from grpo_rlvr.errors import InputError
+from grpo_rlvr.metrics import judge_parsed, parse, picture_png, picture_svg, render_docs
+from grpo_rlvr.metrics.aliases import ALIASES
+from grpo_rlvr.metrics.names import QUANTITIES, meaning
+from grpo_rlvr.metrics.remedies import REMEDIES, WOULD_DECIDE
+from grpo_rlvr.models.recommend import Label
+
+ROOT = Path(__file__).parents[2]
+LABELS = set(Label.__args__)  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def broken(simulate, console):
+    columns = simulate(4, 60)
+    columns["reward"][40:] = 0.0
+    columns["entropy"][40:] = 4.0
+    return parse(console(columns))
+
+
+def test_the_png_is_eight_hundred_pixels_wide(broken):
+    data = picture_png(broken, judge_parsed(broken))
+    assert data.startswith(b"\x89PNG")
+    assert struct.unpack(">I", data[16:20]) == (800,)
+
+
+def test_the_svg_shows_the_verdict_the_curves_and_the_break(broken):
+    text = picture_svg(broken)
+    root = ElementTree.fromstring(text)
+    words = " ".join(element.text or "" for element in root.iter() if element.tag.endswith("text"))
+    assert "divergence" in words and "reward" in words and "break, row 41" in words
+    assert len([e for e in root.iter() if e.tag.endswith("polyline")]) == 8
+
+
+def test_a_constant_curve_can_be_drawn(simulate, console):
+    columns = simulate(4, 30)
+    columns["reward"] = np.zeros(30)
+    ElementTree.fromstring(picture_svg(parse(console(columns))))
+
+
+def test_nothing_to_draw_is_said():
+    with pytest.raises(InputError, match="draw"):
+        picture_svg(parse("{'reward': 0.5, 'loss': 0.1}"))
+
+
+@pytest.mark.parametrize("path", [Path("references/variants.md"), Path("references/metrics.md")], ids=str)
+def test_the_reference_pages_are_fresh(path):
+    assert (ROOT / path).read_text(encoding="utf-8") == render_docs()[path], "run scripts/docs"
+
+
+def test_every_alias_names_a_known_quantity_and_is_found_by_its_name():
+    assert {alias.quantity for alias in ALIASES} <= set(QUANTITIES)
+    assert not [alias.name for alias in ALIASES if meaning(alias.name) is None]
+
+
+def test_every_label_has_remedies_and_columns_that_would_decide():
+    assert set(REMEDIES) == LABELS and set(WOULD_DECIDE) == LABELS
+    assert all(remedies for remedies in REMEDIES.values())
+    assert {quantity for rows in WOULD_DECIDE.values() for quantity, _ in rows} <= set(QUANTITIES)
