@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grpo_rlvr.inspection.attacks import KINDS, Case, Kind
-from grpo_rlvr.inspection.batch_checks import batch_attacks
+from grpo_rlvr.inspection.batch_checks import batch_attacks, seconds_a_row
 from grpo_rlvr.inspection.judging import Judge, Scores
 from grpo_rlvr.inspection.references import cases, plain_cases, with_text
 from grpo_rlvr.inspection.samples import Samples
@@ -15,7 +15,7 @@ from grpo_rlvr.models.score import Attack, Audit
 NOTE = "Holding against these attacks is no proof: a policy tries far more than this list."
 CASES = 4
 # A reward that takes longer for all attacks is attacked with fewer rows.
-BUDGET_SECONDS = 60.0
+BUDGET_SECONDS = 30.0
 # After this many completions that make a reward fail, the rest of the attacks is not tried.
 MAX_FAILURES = 5
 EXCERPT = 600
@@ -65,7 +65,7 @@ def audit(
         return Found(Audit(verdict="not_run", note="The rewards failed on the samples themselves: mend them first."))
     scores = list(zip(*(call.scores for call in calls), strict=True))
     rewarded = [judge.rewarded(row) for row in scores]
-    seconds = sum(call.seconds for call in calls) / len(samples.rows)
+    seconds = seconds_a_row(calls)
     attacks, rows = _text_attacks(child, samples, judge, names, reads_row, rewarded, seconds, sound)
     more, moved = batch_attacks(child, samples, calls, judge, names, rewarded)
     rows += [AttackRow("other_row", sample, completion, got) for sample, completion, got in moved]

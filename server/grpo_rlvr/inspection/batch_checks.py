@@ -11,8 +11,11 @@ from grpo_rlvr.inspection.scoring import Batch, Called, RewardChild, as_text
 from grpo_rlvr.models.common import Severity
 from grpo_rlvr.models.score import Attack, AttackOutcome
 
-PART = 128
-MOVED = 48
+PART, MOVED = 128, 48
+# Seconds that these checks may take: a slow reward is checked on fewer rows, at least on these.
+PART_SECONDS, MOVED_SECONDS = 20.0, 10.0
+FEWEST = 6
+PART_CALLS, MOVED_CALLS = 3, 3
 EXCERPT = 600
 Moved = tuple[int, Any, Scores]
 
@@ -60,6 +63,17 @@ UNGRADED = Check(
 CHECKS = (OTHER_ROW, REPEATED, REORDERED, ALONE, OTHER_FORM, UNGRADED)
 
 
+def seconds_a_row(calls: Sequence[Called]) -> float:
+    """Return what all rewards together took for one sample."""
+    return sum(call.seconds / max(1, len(call.scores)) for call in calls)
+
+
+def _affordable(calls: Sequence[Called], seconds: float, times: int, most: int) -> int:
+    """Return how many rows can be called `times` times within `seconds`."""
+    each = seconds_a_row(calls) * times
+    return most if each * most <= seconds else max(FEWEST, int(seconds / each))
+
+
 def moves(samples: Samples, calls: Sequence[Called]) -> list[tuple[int, int]]:
     """Return pairs of a row and a donor: the donor's completion is tried in the row, whose reference differs.
 
@@ -75,7 +89,7 @@ def moves(samples: Samples, calls: Sequence[Called]) -> list[tuple[int, int]]:
     ]
     order = sorted(range(len(samples.rows)), key=lambda row: -best[row])
     pairs: list[tuple[int, int]] = []
-    for place, donor in enumerate(order[:MOVED]):
+    for place, donor in enumerate(order[: _affordable(calls, MOVED_SECONDS, MOVED_CALLS, MOVED)]):
         # Start looking half a list away, so that targets are spread over the prompts.
         for step in range(len(order)):
             target = order[(place + len(order) // 2 + step) % len(order)]
@@ -126,12 +140,13 @@ def batch_attacks(
     """Return the attacks on whole batches, and completions that were paid in another row."""
     sound = [i for i, call in enumerate(calls) if not call.broken]
     other, paid = _other_row(child, samples, calls, judge, names, sound)
-    part = _part(samples)
+    part = _part(samples, _affordable(calls, PART_SECONDS, PART_CALLS, PART))
+    whole = len(part) == len(samples.rows)
     child.add("part", samples.batch(part))
     child.add("reversed", samples.batch(part[::-1]))
     child.add("alone", samples.batch(part[:1]))
     child.add("form", _other_form(samples.batch(part)))
-    base = {i: child.call(i, "part", explain=False) for i in sound}
+    base = {i: calls[i] if whole else child.call(i, "part", explain=False) for i in sound}
     sound = [i for i in sound if not base[i].errors]
     again = _compare(child, REPEATED, "part", base, sound, part, samples, names)
     stable = [i for i in sound if names[i] not in again.rewards]
@@ -206,18 +221,18 @@ def _compare(
     return check.report("held", tried=tried, why="the scores stay the same")
 
 
-def _part(samples: Samples) -> list[int]:
-    """Return up to PART rows, whole prompts in file order."""
-    if len(samples.rows) <= PART:
+def _part(samples: Samples, most: int) -> list[int]:
+    """Return up to `most` rows, whole prompts in file order."""
+    if len(samples.rows) <= most:
         return list(range(len(samples.rows)))
     kept: list[int] = []
     groups: dict[str, list[int]] = {}
     for row, group in enumerate(samples.groups):
         groups.setdefault(group, []).append(row)
     for rows in groups.values():
-        if len(kept) + len(rows) <= PART:
+        if len(kept) + len(rows) <= most:
             kept += rows
-    return sorted(kept) or list(range(PART))
+    return sorted(kept) or list(range(most))
 
 
 def _other_form(batch: Batch) -> Batch:

@@ -8,7 +8,6 @@ request a line and answers one JSON line each. Standard output and error are the
 
 import asyncio
 import contextlib
-import copy
 import inspect
 import json
 import math
@@ -67,7 +66,8 @@ class Caller:
     def __init__(self, replies: int) -> None:
         self.replies, self.pid, self.parent = replies, os.getpid(), os.getppid()
         self.rewards: dict[int, Callable[..., Any]] = {}
-        self.batches: dict[str, dict[str, Any]] = {}
+        # As text: each call parses its own copy, so that no reward sees what another one changed.
+        self.batches: dict[str, str] = {}
         self.state: dict[str, Any] = {}
         self.forks = 0
         os.register_at_fork(after_in_parent=self._count_fork)
@@ -99,7 +99,7 @@ class Caller:
                 case "load":
                     return self.load(request)
                 case "batch":
-                    self.batches[request["name"]] = request["batch"]
+                    self.batches[request["name"]] = json.dumps(request["batch"])
                     return {}
                 case _:
                     return self.call(request)
@@ -124,9 +124,10 @@ class Caller:
 
     def call(self, request: dict[str, Any]) -> Reply:
         """Call one reward on a batch, or on one row of it."""
-        batch = _rows(self.batches[request["batch"]], request.get("rows"))
-        before = json.dumps(batch, sort_keys=True)
-        given = copy.deepcopy(batch)
+        given = json.loads(self.batches[request["batch"]])
+        if request.get("rows") is not None:
+            given = _picked(given, request["rows"])
+        before, count = json.dumps(given), len(given["prompts"])
         logged: dict[str, Any] = {}
         extra: dict[str, int] = {}
         arguments = dict(given["columns"])
@@ -140,8 +141,8 @@ class Caller:
         seconds = time.perf_counter() - started
         if _gone(self.parent):
             raise Broken("died", "killed its parent process")
-        scores = _as_scores(answer, len(batch["prompts"]))
-        changed = json.dumps(given, sort_keys=True, default=repr) != before
+        scores = _as_scores(answer, count)
+        changed = json.dumps(given, default=repr) != before
         finite = {name: value for name, value in logged.items() if math.isfinite(value)}
         extra_lengths = {name: length for name, length in extra.items() if length != len(scores)}
         return {
@@ -166,9 +167,7 @@ def _gone(parent: int) -> bool:
     return fields["State"].split()[0] in "ZX" or bool((int(fields["SigPnd"], 16) | int(fields["ShdPnd"], 16)) & 1 << 8)
 
 
-def _rows(batch: dict[str, Any], rows: list[int] | None) -> dict[str, Any]:
-    if rows is None:
-        return batch
+def _picked(batch: dict[str, Any], rows: list[int]) -> dict[str, Any]:
     picked: dict[str, Any] = {
         key: [batch[key][row] for row in rows] for key in ("prompts", "completions", "completion_ids")
     }
