@@ -121,8 +121,8 @@ def streaming_without_max_steps(config: ConfigView, facts: Facts) -> Outcome:
         "max_steps",
         "dataset.streaming",
         value=steps,
-        message=f"The dataset streams and max_steps is {'unset' if steps is None else f'{steps:g}'}, so the length of the "
-        "run is unknown. Set max_steps.",
+        message=f"The dataset streams and max_steps is {'unset' if steps is None else f'{steps:g}'}, so the length of "
+        "the run is unknown. Set max_steps.",
     )
 
 
