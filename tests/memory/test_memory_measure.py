@@ -31,6 +31,7 @@ def test_two_real_steps_agree_with_the_estimate_to_the_byte(tiny_model: Path, ad
     assert result.environment["completion_lengths"] == [8, 8]
 
 
+@pytest.mark.slow
 def test_a_config_that_trl_refuses_is_reported_with_its_reason(tiny_model: Path) -> None:
     setup = parse_setup({"model": {"path": "."}, "hardware": {"device": "cpu"}, "dataset": {"max_prompt_tokens": 5}})
     with pytest.raises(MeasurementError, match="num_generations"):

@@ -83,8 +83,11 @@ def _count(reader: "Reader", hardware: Mapping[str, Any]) -> int:
         raise InputError(
             f"{count} GPUs", where="setup.hardware.gpus", remedy="State at least 1, or hardware.device 'cpu'."
         )
-    machines = hardware.get("num_machines")
-    return count * integer(machines, "setup.hardware.num_machines", minimum=1, maximum=MAX_GPUS) if machines else count
+    if hardware.get("num_machines") is not None:
+        machines = integer(hardware["num_machines"], "setup.hardware.num_machines", minimum=1, maximum=MAX_GPUS)
+        if machines > 1 and hardware.get("num_processes") is None:
+            reader.assume("hardware.num_processes", count, "the launch's total number of processes over all machines")
+    return count
 
 
 def _split(

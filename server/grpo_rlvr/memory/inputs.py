@@ -90,6 +90,8 @@ def read_plan(
             "versions.trl", version_text, "`grpo-rlvr doctor`, or the TRL version of the training interpreter"
         )
     version = _minor(version_text)
+    if version > _minor(newest_version()):
+        reader.assume("TRL's defaults", f"those of {newest_version()}", f"a release that knows TRL {version_text}")
     resolved = resolve_facts(setup, workspace)
     reader.assumed += resolved.assumed
     sharding = _sharding(reader)

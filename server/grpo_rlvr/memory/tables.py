@@ -34,7 +34,7 @@ MARKS = {"fits": "yes", "tight": "tight", "does_not_fit": "no", "unknown": "?"}
 
 def render_docs() -> dict[Path, str]:
     """Return the generated page by its path from the project's root."""
-    text = files(__package__).joinpath(TEMPLATE).read_text(encoding="utf-8")
+    text = files("grpo_rlvr.memory").joinpath(TEMPLATE).read_text(encoding="utf-8")
     for name, table in (
         ("peaks", peaks_table), ("cards", cards_table), ("versions", versions_table), ("decode", decode_table),
         ("rules", rules_table), ("constants", constants_table),

@@ -18,7 +18,7 @@ KNOWN: dict[str, frozenset[str]] = {
     ),
     "hardware": frozenset(
         "device gpu gpus gpu_mem_gb num_processes num_machines cuda_visible_devices deepspeed_stage fsdp_version "
-        "cp_size nvlink native_bf16 kind gb_each".split()
+        "cp_size nvlink native_bf16 kind gb_each ram_gb".split()
     ),
     "dataset": frozenset(
         "columns format rows type streaming task prompts images image_tokens max_prompt_tokens eval path".split()
@@ -29,7 +29,7 @@ KNOWN: dict[str, frozenset[str]] = {
     ),
     "vllm_server": frozenset("running gpus host port model max_model_len tensor_parallel_size command".split()),
     "launch": frozenset(
-        "command env train_call concurrent_runs_on_host zero_stage engine offload python accelerate".split()
+        "command env train_call concurrent_runs_on_host zero_stage engine offload python accelerate framework".split()
     ),
     "peft_config": frozenset(),
     "measured": frozenset(
