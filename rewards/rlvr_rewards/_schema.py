@@ -102,6 +102,12 @@ class Schema(Reward):
             return Verdict(0.0, "limit" if problem.limit else "not_json", None, {"problem": str(problem)})
         try:
             return self._validated(source, document, self._schema(row))
+        except _validators.ValidationOverrun:
+            return Verdict(
+                0.0, "timeout", source, {"problem": "a pattern of the schema took too long on this document"}
+            )
+        except _validators.ValidationUnavailable as error:
+            return Verdict(None, "harness_error", source, {"problem": str(error)})
         except (RecursionError, UnicodeEncodeError, OverflowError) as error:
             return Verdict(0.0, "limit", source, {"problem": f"{type(error).__name__} while validating"})
 

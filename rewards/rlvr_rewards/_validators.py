@@ -6,11 +6,24 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from rlvr_rewards import _worker
 from rlvr_rewards._core import MissingExtraError
 
 IsValid = Callable[[Any], bool]
 # Compiled schemas are small; a data set rarely holds more than a few hundred different ones.
 CACHED_SCHEMAS = 2048
+
+
+# Processor seconds that one validation may take in the worker.
+WORKER_SECONDS = 2.0
+
+
+class ValidationOverrun(RuntimeError):
+    """Validating one document took longer than allowed, or more memory."""
+
+
+class ValidationUnavailable(RuntimeError):
+    """The process that validates cannot be started."""
 
 
 class SchemaProblem(ValueError):
@@ -59,9 +72,33 @@ def _compiled_text(text: str, assert_formats: bool, name: str) -> IsValid | str:
         schema = json.loads(text)
         if not isinstance(schema, Mapping | bool):
             return f"a schema is an object or a bool, not {type(schema).__name__}"
-        return _rust(schema, assert_formats) if name == "jsonschema_rs" else _python(schema, assert_formats)
+        if name == "jsonschema_rs":
+            return _rust(schema, assert_formats)
+        here = _python(schema, assert_formats)
+        return functools.partial(_elsewhere, text, assert_formats) if '"pattern' in text else here
     except (SchemaProblem, ValueError, RecursionError) as error:
         return f"the schema cannot be used: {str(error)[:300]}"
+
+
+def compiled_here(text: str, assert_formats: bool) -> IsValid:
+    """Return the Python engine's validator, which a regular expression can hang: for a process that can be killed."""
+    return _python(json.loads(text), assert_formats)
+
+
+def _elsewhere(text: str, assert_formats: bool, document: Any) -> bool:
+    """Validate in the killable worker.
+
+    Raises:
+        ValidationOverrun: A pattern of the schema took too long on this document.
+        ValidationUnavailable: The worker cannot be started.
+    """
+    payload = {"schema": text, "assert_formats": assert_formats, "document": document}
+    state, result = _worker.SHARED.call("schema", payload, WORKER_SECONDS)
+    if state == "done":
+        return bool(result)
+    if state in ("timeout", "died"):
+        raise ValidationOverrun(state)
+    raise ValidationUnavailable(str(result))
 
 
 def _rust(schema: Any, assert_formats: bool) -> IsValid:
@@ -143,11 +180,6 @@ def _formats(schema: Any) -> Iterator[str]:
     elif isinstance(schema, list):
         for entry in schema:
             yield from _formats(entry)
-
-
-def has_patterns(schema_text: str) -> bool:
-    """Return whether a schema may hold regular expressions, which the Python engine can hang on."""
-    return '"pattern' in schema_text
 
 
 # The formats of JSON Schema 2020-12, section 7.3; others are annotations to every engine.

@@ -34,7 +34,13 @@ def same(gold: Node, answer: Node, rel_tol: Fraction) -> bool:
         names = sorted(variables(gold) | variables(answer))
         if "i" in names:
             return _same_complex(gold, answer, rel_tol, [name for name in names if name != "i"])
-        return _same_function(gold, answer, rel_tol, names) if names else _same_number(gold, answer, rel_tol)
+        if names:
+            return _same_function(gold, answer, rel_tol, names)
+        try:
+            return _same_number(gold, answer, rel_tol)
+        except Undefined:
+            # The root of a negative number has no real value, but a complex one.
+            return _same_complex(gold, answer, rel_tol, [])
 
 
 def _same_function(gold: Node, answer: Node, rel_tol: Fraction, names: list[str]) -> bool:
