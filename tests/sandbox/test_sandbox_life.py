@@ -1,0 +1,257 @@
+"""Workers live as long as they are needed and no longer, in threads, forks, event loops and other processes."""
+
+import asyncio
+import contextlib
+import gc
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlvr_rewards.sandbox import _launch, _pool, _probe
+from rlvr_rewards.sandbox._pool import Job, Limits, Pool
+from rlvr_rewards.unit_test import UnitTest
+
+ROW = {"tests": "assert f(1) == 2\nassert f(5) == 6"}
+RIGHT, WRONG = "def f(x): return x + 1", "def f(x): return x"
+
+
+def script(code: str, wall_s: float = 10.0) -> Any:
+    """A grading that runs one program and returns its result."""
+
+    def grading() -> Any:
+        result = yield Job("stdio", ({"code": code, "stdin": "", "name": "__main__"},), Limits(wall_s=wall_s))
+        return result
+
+    return grading()
+
+
+def end_worker(worker: Any) -> None:
+    """Kill a worker with everything below it: bubblewrap's own process is only its parent."""
+    pid = worker.process.pid
+    with contextlib.suppress(OSError):
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split():
+            os.kill(int(child), signal.SIGKILL)
+        os.kill(pid, signal.SIGKILL)
+
+
+def wait_until(condition: Any, seconds: float = 20.0) -> bool:
+    """Poll until the condition holds."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        threading.Event().wait(0.02)
+    return False
+
+
+@pytest.fixture(params=_launch.LEVELS)
+def pool(request: pytest.FixtureRequest) -> Iterator[Pool]:
+    """A pool of one worker, at every level that works here."""
+    if _probe.protection(request.param).level is None:
+        pytest.fail(f"{request.param} does not work here: {_probe.protection(request.param).tried}")
+    made = Pool(request.param, 1)
+    yield made
+    made.close()
+
+
+def test_a_worker_outlives_the_thread_that_started_it(pool: Pool) -> None:
+    thread = threading.Thread(target=lambda: pool.run([script("print(1)")]))
+    thread.start()
+    thread.join()
+    first = pool.workers[0].process
+    assert first.poll() is None
+    assert pool.run([script("print(2)")])[0].data == b"2\n"
+    assert pool.workers[0].process is first
+
+
+def test_a_killed_worker_is_replaced_and_its_job_done_again(pool: Pool) -> None:
+    pool.run([script("print(1)")])
+    end_worker(pool.workers[0])
+    pool.workers[0].process.wait()
+    assert pool.run([script("print(2)")])[0].data == b"2\n"
+
+
+def test_a_worker_killed_at_work_costs_one_more_try(pool: Pool) -> None:
+    pool.run([script("print(1)")])
+    killer = threading.Timer(0.5, end_worker, [pool.workers[0]])
+    killer.start()
+    results = pool.run([script("import time\ntime.sleep(1.5)\nprint(3)"), script("print(4)")])
+    assert [result.data for result in results] == [b"3\n", b"4\n"]
+    assert pool.lost == 1
+
+
+def test_a_job_that_loses_two_workers_counts_against_the_program(pool: Pool) -> None:
+    pool.run([script("print(1)")])
+    stop = threading.Event()
+
+    def kill() -> None:
+        while not stop.wait(0.2):
+            for worker in list(pool.workers):
+                if worker.deadline > time.monotonic() + _pool.START_S:  # at work on the job of 90 s, no longer starting
+                    end_worker(worker)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    (result,) = pool.run([script("import time\ntime.sleep(20)", wall_s=90)])
+    stop.set()
+    thread.join()
+    assert result.status == "lost"
+    assert pool.lost == 2
+
+
+def test_no_process_and_no_descriptor_is_left_after_closing(pool: Pool) -> None:
+    pool.run([script("print(1)")])
+    pool.close()
+    before = len(os.listdir("/proc/self/fd"))
+    pool.run([script("import time; time.sleep(9)", wall_s=0.2), script("print(1)")])
+    pid = pool.workers[0].process.pid
+    pool.close()
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert wait_until(lambda: not _alive(pid))
+
+
+CLIENT = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from rlvr_rewards.sandbox._pool import Job, Limits, Pool
+def grading(code):
+    yield Job("stdio", ({"code": code, "stdin": "", "name": "__main__"},), Limits(wall_s=30.0))
+pool = Pool(sys.argv[2], 1)
+pool.run([grading("print(1)")])
+print(pool.workers[0].process.pid, flush=True)
+if sys.argv[3] == "busy":
+    pool.run([grading("while 1: pass")])
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("state", ["idle", "busy"])
+def test_a_worker_ends_when_its_client_is_killed(level: str, state: str) -> None:
+    library = str(Path(_pool.__file__).parents[2])
+    command = [sys.executable, "-c", CLIENT, library, level, state]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE) as client:
+        assert client.stdout
+        pid = int(client.stdout.readline())
+        threading.Event().wait(0.2)
+        assert _alive(pid)
+        client.kill()
+    assert wait_until(lambda: not _alive(pid), 5.0)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return text.rpartition(")")[2].split()[0] != "Z"
+
+
+def test_a_reward_is_pickled_without_its_workers() -> None:
+    reward = UnitTest(limit_s=3)
+    assert reward([RIGHT, WRONG], tests=[ROW["tests"]] * 2) == [1.0, 0.0]
+    twin = pickle.loads(pickle.dumps(reward))
+    assert twin.__name__ == reward.__name__
+    assert twin([WRONG, RIGHT], tests=[ROW["tests"]] * 2) == [0.0, 1.0]
+
+
+def test_threads_share_the_pool_without_mixing_answers() -> None:
+    reward, found = UnitTest(), {}
+
+    def grade(number: int) -> None:
+        tests = [f"assert f() == {number}"] * 4
+        found[number] = reward([f"def f(): return {number}", WRONG, f"def f(): return {number + 1}", "x"], tests=tests)
+
+    threads = [threading.Thread(target=grade, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {number: [1.0, 0.0, 0.0, 0.0] for number in range(8)}
+
+
+def test_it_works_in_an_event_loop() -> None:
+    reward = UnitTest()
+
+    async def grade() -> list[list[float | None]]:
+        calls = (asyncio.to_thread(reward, [RIGHT, WRONG], tests=[ROW["tests"]] * 2) for _ in range(3))
+        return list(await asyncio.gather(*calls))
+
+    assert asyncio.run(grade()) == [[1.0, 0.0]] * 3
+    assert reward([RIGHT], tests=[ROW["tests"]]) == [1.0]
+
+
+def test_a_forked_process_gets_workers_of_its_own() -> None:
+    reward = UnitTest()
+    assert reward([RIGHT], tests=[ROW["tests"]]) == [1.0]
+    mine = {worker.process.pid for pool in _pool._pools.values() for worker in pool.workers}
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            scores = reward([RIGHT, WRONG], tests=[ROW["tests"]] * 2)
+            own = {worker.process.pid for pool in _pool._pools.values() for worker in pool.workers}
+            os.write(writer, b"fine" if scores == [1.0, 0.0] and not own & mine else b"bad")
+            _pool.close_all()
+        finally:
+            os._exit(0)
+    os.close(writer)
+    assert os.read(reader, 10) == b"fine"
+    os.close(reader)
+    os.waitpid(child, 0)
+    assert all(_alive(pid) for pid in mine)
+    assert reward([RIGHT, WRONG], tests=[ROW["tests"]] * 2) == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_it_works_in_a_data_loader_worker(method: str) -> None:
+    torch_data = pytest.importorskip("torch.utils.data", reason="training packages are part of the test environment")
+
+    loader = torch_data.DataLoader(Graded(), batch_size=2, num_workers=1, multiprocessing_context=method)
+    assert [batch.tolist() for batch in loader] == [[1.0, 0.0], [1.0, 0.0]]
+
+
+class Graded:
+    """A data set whose items are scored when they are loaded."""
+
+    def __init__(self) -> None:
+        self.reward = UnitTest()
+        self.reward([RIGHT], tests=[ROW["tests"]])
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> float:
+        (score,) = self.reward([RIGHT if index % 2 == 0 else WRONG], tests=[ROW["tests"]])
+        assert score is not None
+        return score
+
+
+@pytest.mark.slow
+def test_memory_is_steady_over_a_thousand_gradings() -> None:
+    reward = UnitTest()
+    completions, tests = [RIGHT, WRONG] * 100, [ROW["tests"]] * 200
+
+    def resident_kb() -> int:
+        gc.collect()
+        return int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1]) * 4
+
+    reward(completions, tests=tests)
+    workers = [worker.process.pid for pool in _pool._pools.values() for worker in pool.workers]
+    before, of_workers = resident_kb(), [_resident_of(pid) for pid in workers]
+    for _ in range(5):
+        reward(completions, tests=tests)
+    assert resident_kb() - before < 4_096
+    assert [_resident_of(pid) for pid in workers] <= [size + 1_024 for size in of_workers]
+
+
+def _resident_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text(encoding="utf-8").split()[1]) * 4
