@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from grpo_rlvr.inspection.elicit_forms import form_for, message_for, next_rows, record_form, record_refusal
     from grpo_rlvr.inspection.gate import check_gate, reward_digest
-    from grpo_rlvr.inspection.page import app_page_html, read_on_page, serve_page
+    from grpo_rlvr.inspection.page import app_call, app_page_html, app_ticket, read_on_page, serve_page
     from grpo_rlvr.inspection.policy import policy_in_force
     from grpo_rlvr.inspection.reading import reading_status, start_reading
     from grpo_rlvr.inspection.samples import load_samples
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from grpo_rlvr.inspection.terminal import read_in_terminal
 
 __all__ = [
+    "app_call",
     "app_page_html",
+    "app_ticket",
     "check_gate",
     "form_for",
     "load_samples",
@@ -36,7 +38,9 @@ __all__ = [
 ]
 
 _HOMES = {
+    "app_call": "page",
     "app_page_html": "page",
+    "app_ticket": "page",
     "check_gate": "gate",
     "form_for": "elicit_forms",
     "load_samples": "samples",

@@ -180,6 +180,10 @@ KINDS: tuple[Kind, ...] = (
         "a phrase that claims to be right, without any answer, is paid",
     ),
     Kind(
+        "filler", "no_reward", "error", "answer", False, lambda c: [FILLER * FILLER_REPEATS],
+        "long text without any answer is paid",
+    ),
+    Kind(
         "wrong_answer", "no_reward", "error", "answer", True, lambda c: [c.wrong],
         "the right answer of another row, in the right format, is paid",
     ),

@@ -1,19 +1,24 @@
 """The reading page: keyboard-first, served on loopback, or shown by an MCP Apps host."""
 
 import contextlib
+import json
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
+from grpo_rlvr.errors import InputError, RefusedError
 from grpo_rlvr.workspace import Workspace
 
 if TYPE_CHECKING:
+    from grpo_rlvr.inspection.page.api import PageApi
     from grpo_rlvr.inspection.page.server import PageServer
 
 FOLDER = Path(__file__).parent
 _shared: dict[tuple[Path, str], "PageServer"] = {}
+_apps: dict[str, "PageApi"] = {}
 _lock = threading.Lock()
+MAX_APPS = 50
 
 
 def serve_page(reading_id: str, workspace: Workspace, *, port: int = 0) -> tuple[str, "PageServer"]:
@@ -84,6 +89,55 @@ def shared_page(reading_id: str, workspace: Workspace) -> "PageServer":
         if key not in _shared:
             _shared[key] = serve_page(reading_id, workspace)[1]
         return _shared[key]
+
+
+def app_ticket(reading_id: str, workspace: Workspace, client: str) -> str:
+    """Return a secret that lets the page in an MCP Apps host work on a reading.
+
+    It belongs into the metadata of a tool result, which hosts hand to the page and not to the model.
+
+    Raises:
+        InputError, NotFoundError: no such reading. EditedError: its record was changed.
+    """
+    from grpo_rlvr.inspection.page.api import PageApi
+
+    api = PageApi(reading_id, workspace, "app")
+    ticket = api.open_session(api.new_ticket(), client)
+    assert ticket is not None, "a fresh ticket opens a session"
+    with _lock:
+        _apps[ticket] = api
+        while len(_apps) > MAX_APPS:
+            _apps.pop(next(iter(_apps)))
+    return ticket
+
+
+def app_call(ticket: str, action: str, payload: str) -> dict[str, Any]:
+    """Answer the page in an MCP Apps host.
+
+    Args:
+        ticket: What `app_ticket` returned.
+        action: state, reader, row, verdict, status or done.
+        payload: A JSON object as text.
+
+    Raises:
+        RefusedError: the ticket is unknown: a model does not have it. InputError: a payload that does not fit.
+    """
+    with _lock:
+        api = _apps.get(ticket)
+    session = api.session(ticket) if api else None
+    if api is None or session is None:
+        raise RefusedError(
+            "this ticket opens no reading",
+            where="argument 'ticket'",
+            remedy="Only the reading page has one: read there.",
+        )
+    try:
+        value = json.loads(payload)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise InputError("must be a JSON object", where="argument 'payload'", remedy="Reload the page.")
+    return api.answer(session, action, value)
 
 
 def app_page_html() -> str:

@@ -145,6 +145,10 @@ function drawBar() {
 }
 
 /* Verdicts. */
+function token() {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
 function judge(verdict) {
   const row = state.rows[state.at];
   const content = state.cache.get(row.row);
@@ -153,7 +157,7 @@ function judge(verdict) {
   const note = $("note").value;
   state.notes.set(row.row, note);
   state.queue.push({
-    row: row.row, verdict, note, seconds, look: (row.looks || (row.verdict ? 1 : 0)) + 1, token: crypto.randomUUID(),
+    row: row.row, verdict, note, seconds, look: (row.looks || (row.verdict ? 1 : 0)) + 1, token: token(),
   });
   if (!row.verdict) state.pace.push(seconds);
   row.looks = (row.looks || (row.verdict ? 1 : 0)) + 1;
@@ -324,13 +328,23 @@ $("help-button").addEventListener("click", () => openDialog("help"));
 $("summary-back").addEventListener("click", () => go(Math.max(0, nextUnread(state.at))));
 $("summary-done").addEventListener("click", done);
 $("note").addEventListener("input", () => state.notes.set(state.rows[state.at].row, $("note").value));
-$("jump-form").addEventListener("submit", (event) => {
-  event.preventDefault();
+
+/* Enter or a click, and no HTML form: a host's sandbox may forbid forms. */
+function entered(field, button, action) {
+  $(button).addEventListener("click", action);
+  $(field).addEventListener("keydown", (event) => {
+    if (event.key === "Enter") {
+      event.preventDefault();
+      action();
+    }
+  });
+}
+
+entered("jump-number", "jump-go", () => {
   $("jump").close();
   go(Number($("jump-number").value) - 1);
 });
-$("reader-form").addEventListener("submit", async (event) => {
-  event.preventDefault();
+entered("reader-name", "reader-go", async () => {
   const kind = $("reader-oracle").checked ? "oracle" : "person";
   try {
     begin(await transport.ask("reader", { name: $("reader-name").value, kind }));
