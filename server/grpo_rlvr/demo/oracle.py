@@ -10,7 +10,7 @@ from typing import Any
 
 NAME = "demo oracle, not a person"
 _ROW = re.compile(
-    r"^--- (\d+)\. \(row \d+ of \d+\) ---\nPROMPT\n(?P<prompt>(?:> ?.*\n)+)REFERENCE\n(?:> ?.*\n)+COMPLETION\n"
+    r"^--- (\d+)\. \(row \d+ of \d+\) ---\n(?:SECOND LOOK: .*\n)?PROMPT\n(?P<prompt>(?:> ?.*\n)+)REFERENCE\n(?:> ?.*\n)+COMPLETION\n"
     r"(?P<completion>(?:> ?.*(?:\n|$))+)",
     re.MULTILINE,
 )
