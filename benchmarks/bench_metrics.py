@@ -22,13 +22,19 @@ def row(step: int, rng: random.Random) -> dict[str, float]:
     length = 300 + 40 * math.sin(step / 500) + rng.gauss(0, 12)
     reward = min(0.95, 0.3 + 0.5 * step / ROWS) + rng.gauss(0, 0.05)
     values = {
-        "loss": rng.gauss(0, 0.01), "grad_norm": rng.lognormvariate(-1, 0.4), "learning_rate": 1e-6 * (1 - step / ROWS),
-        "num_tokens": float(step * 4096), "completions/mean_length": length, "completions/min_length": length * 0.4,
-        "completions/max_length": length * 1.8, "completions/clipped_ratio": rng.random() * 0.05,
-        "completions/mean_terminated_length": length * 0.98, "completions/min_terminated_length": length * 0.4,
+        "loss": rng.gauss(0, 0.01), "grad_norm": rng.lognormvariate(-1, 0.4),
+        "learning_rate": 1e-6 * (1 - step / ROWS),
+        "num_tokens": float(step * 4096), "completions/mean_length": length,
+        "completions/min_length": length * 0.4,
+        "completions/max_length": length * 1.8,
+        "completions/clipped_ratio": rng.random() * 0.05,
+        "completions/mean_terminated_length": length * 0.98,
+        "completions/min_terminated_length": length * 0.4,
         "completions/max_terminated_length": length * 1.7, "rewards/accuracy_reward/mean": reward,
-        "rewards/accuracy_reward/std": 0.3 + rng.gauss(0, 0.02), "reward": reward, "reward_std": 0.3 + rng.gauss(0, 0.02),
-        "frac_reward_zero_std": rng.random() * 0.5, "sampling/sampling_logp_difference/mean": 0.007 + rng.random() * 0.001,
+        "rewards/accuracy_reward/std": 0.3 + rng.gauss(0, 0.02), "reward": reward,
+        "reward_std": 0.3 + rng.gauss(0, 0.02),
+        "frac_reward_zero_std": rng.random() * 0.5,
+        "sampling/sampling_logp_difference/mean": 0.007 + rng.random() * 0.001,
         "sampling/sampling_logp_difference/max": 0.3 + rng.random() * 0.1,
         "sampling/importance_sampling_ratio/min": 0.5 + rng.random() * 0.1,
         "sampling/importance_sampling_ratio/mean": 1 + rng.gauss(0, 0.01),
@@ -54,17 +60,19 @@ def write_log(path: Path, rows: int) -> list[str]:
 
 def measure(path: Path) -> tuple[float, float]:
     """Seconds of a whole diagnosis in a fresh process after its imports, and its peak memory beyond them in MB."""
+    # VmHWM belongs to the new process alone; ru_maxrss would carry over what the parent held.
     code = (
-        "import json, resource, sys, time\n"
+        "import json, re, sys, time\n"
         "from pathlib import Path\n"
         "from grpo_rlvr.metrics import recommend\n"
         "recommend('\\n'.join(str({'reward': i % 7, 'step': i}) for i in range(40)))\n"
-        "base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "def peak(name='VmHWM'):\n"
+        "    return int(re.search(name + r':\\s+(\\d+)', Path('/proc/self/status').read_text()).group(1))\n"
+        "base = peak('VmRSS')\n"
         "begun = time.perf_counter()\n"
         "answer = recommend(Path(sys.argv[1]))\n"
         "took = time.perf_counter() - begun\n"
-        "peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "print(json.dumps([took, (peak - base) / 1024, answer.parsed.rows, answer.labels[0].label]))\n"
+        "print(json.dumps([took, (peak() - base) / 1024, answer.parsed.rows, answer.labels[0].label]))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(path)], check=True, capture_output=True, text=True, encoding="utf-8"

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from judge_logs import judge_case
 
 DATA = Path(__file__).parent.parent / "data" / "logs"

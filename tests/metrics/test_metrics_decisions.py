@@ -130,8 +130,9 @@ def test_the_installed_trl_accepts_every_recipe(recipe):
 def test_a_proposed_config_passes_the_config_check(variant):
     from grpo_rlvr.config import check
 
-    base = {"num_generations": 8, "per_device_train_batch_size": 8, "gradient_accumulation_steps": 2, "steps_per_generation": 8,
-            "max_completion_length": 1024, "loss_type": "grpo", "output_dir": "out"}  # fmt: skip
+    base = {"num_generations": 8, "per_device_train_batch_size": 8, "gradient_accumulation_steps": 2,
+            "steps_per_generation": 8, "max_completion_length": 1024, "loss_type": "grpo",
+            "output_dir": "out"}  # fmt: skip
     proposed = {**base, **change_for(BY_NAME[variant], base, (1, 16)).set}
     report = check(proposed, parse_setup({"hardware": {"num_processes": 1}}), trl_version="1.16.0")
     assert not [f for f in report.findings if f.severity == "error"], report.findings

@@ -58,7 +58,8 @@ def csv_export():
 
 
 def wandb_export():
-    head = '"Step","my run - train/reward","my run - train/reward__MIN","my run - train/completions/mean_length","my run - train/entropy"'
+    names = ("train/reward", "train/reward__MIN", "train/completions/mean_length", "train/entropy")
+    head = ",".join(['"Step"', *(f'"my run - {name}"' for name in names)])
     return "\n".join(
         [
             head,
@@ -111,14 +112,16 @@ def tabs():
 
 def key_values():
     return "\n".join(
-        f"[12:00:{r['step']:02d}] step={r['step']} reward={r['reward']}±0.1 length={r['completions/mean_length']} entropy={r['entropy']:.3f}"
+        f"[12:00:{r['step']:02d}] step={r['step']} reward={r['reward']}±0.1 "
+        f"length={r['completions/mean_length']} entropy={r['entropy']:.3f}"
         for r in ROWS
     )
 
 
 def prime_rl():
     return "\n".join(
-        f"12:00:01 SUCCESS Step {r['step']} | Time: 4.10s | Reward: {r['reward']:.4f} | Seq. Length {r['completions/mean_length']} tokens/sample | "
+        f"12:00:01 SUCCESS Step {r['step']} | Time: 4.10s | Reward: {r['reward']:.4f} | "
+        f"Seq. Length {r['completions/mean_length']} tokens/sample | "
         f"Entropy {r['entropy']:.4f} | Truncation 3.0%"
         for r in ROWS
     )
@@ -135,16 +138,16 @@ def nemo_blocks():
 
 def slime():
     return "\n".join(
-        f"(RolloutManager pid=1) rollout {r['step']}: {{'rollout/raw_reward': {r['reward']}, 'rollout/response_len/mean': "
-        f"{r['completions/mean_length']}, 'rollout/entropy': {r['entropy']}}}"
+        f"(RolloutManager pid=1) rollout {r['step']}: {{'rollout/raw_reward': {r['reward']}, "
+        f"'rollout/response_len/mean': {r['completions/mean_length']}, 'rollout/entropy': {r['entropy']}}}"
         for r in ROWS
     )
 
 
 def openrlhf():
     return "\n".join(
-        f"Train epoch [1/1]: 100%|██| 1/1 [00:03<00:00, 3.2s/it, act_loss=0.1, reward={r['reward']}, gen_len={r['completions/mean_length']}, "
-        f"ent_loss={r['entropy']}]"
+        f"Train epoch [1/1]: 100%|██| 1/1 [00:03<00:00, 3.2s/it, act_loss=0.1, reward={r['reward']}, "
+        f"gen_len={r['completions/mean_length']}, ent_loss={r['entropy']}]"
         for r in ROWS
     )
 
@@ -157,8 +160,8 @@ def swift():
     )  # fmt: skip
 
 
-FORMS = [dicts, quoted, progress_bars, coloured_ray, json_lines, trainer_state, json_columns, csv_export, wandb_export, markdown,
-         box, aligned, tabs, key_values, prime_rl, nemo_blocks, slime, openrlhf, swift]  # fmt: skip
+FORMS = [dicts, quoted, progress_bars, coloured_ray, json_lines, trainer_state, json_columns, csv_export, wandb_export,
+         markdown, box, aligned, tabs, key_values, prime_rl, nemo_blocks, slime, openrlhf, swift]  # fmt: skip
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)

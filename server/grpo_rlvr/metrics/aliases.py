@@ -255,21 +255,22 @@ def _others() -> tuple[Alias, ...]:
 def _plain() -> tuple[Alias, ...]:
     """Spellings that people use in tables, notes and their own loops."""
     spellings = {
-        "step": "steps iter iters iteration iterations global_step global_steps train_step training_step rollout update "
-        "_step batch calls trainer/global_step optimizer_step",
+        "step": "steps iter iters iteration iterations global_step global_steps train_step training_step rollout "
+        "update _step batch calls trainer/global_step optimizer_step",
         "epoch": "epochs",
         "loss": "training_loss policy_loss pg_loss actor_loss train/loss grpo_loss total_loss",
         "grad_norm": "grad gradient_norm gnorm grad_norms gradnorm total_norm",
         "learning_rate": "lr",
-        "reward": "rewards mean_reward reward_mean avg_reward average_reward total_reward mean_total reward_total score "
-        "mean_score score_mean proxy_reward rm_score rew r_mean train_reward raw_reward return_mean",
+        "reward": "rewards mean_reward reward_mean avg_reward average_reward total_reward mean_total reward_total "
+        "score mean_score score_mean proxy_reward rm_score rew r_mean train_reward raw_reward return_mean",
         "reward_std": "std_reward reward_stdev rewards_std within_group_std",
         "zero_std": "frac_zero_std zero_std zero_var_groups zero_variance_groups zero_std_frac zero_std_ratio "
         "zero_variance frac_zero_variance degenerate_groups zero_std_groups zero_adv_groups zero_var",
         "all_wrong": "all_zero_rate all_wrong frac_all_wrong all_zero_groups solve_none all_fail",
         "all_right": "all_correct_rate all_right frac_all_correct solve_all all_pass all_correct",
-        "length": "mean_length mean_len avg_length avg_len average_length completion_len completion_tokens response_len "
-        "response_lengths length len mean_response_length mean_completion_length avg_response_length tokens words "
+        "length": "mean_length mean_len avg_length avg_len average_length completion_len completion_tokens "
+        "response_len response_lengths length len mean_response_length mean_completion_length avg_response_length "
+        "tokens words "
         "mean_tokens output_len output_length gen_length mean_completion_len",
         "length_min": "min_length min_len", "length_max": "max_length max_len",
         "clipped": "clipped_ratio clip_len truncation_ratio trunc trunc_rate truncation_frac clipped_frac hit_cap "

@@ -29,7 +29,7 @@ def decide(labels: list[LabelFinding], s: Signals, c: Context) -> Advice:
 _NOT_A_VARIANT: dict[Label, str] = {
     "divergence_nan": "The step size or the numerics broke the policy; every variant takes the same broken step.",
     "kl_blowup": "The policy has left the reference: learning rate, adapter or reference first, no ratio mends that.",
-    "no_signal": "Without a difference inside a group every variant has a zero gradient: mend the reward, format or data.",
+    "no_signal": "Without a difference inside a group every variant has a zero gradient: mend reward, format or data.",
     "reward_hacking": "The reward pays for the wrong thing; a better optimiser would only get there faster.",
     "truncation": "Answers are cut before they can be scored: the cap or the length is at fault.",
     "length_collapse": "A reward that short answers satisfy, or too large a step, shrinks answers under every variant.",
@@ -37,7 +37,8 @@ _NOT_A_VARIANT: dict[Label, str] = {
 }
 _ALTERNATIVES: dict[Label, list[str]] = {
     "truncation": [
-        "the overlong parts of DAPO: a soft overlong penalty, and mask_truncated_completions=True once fewer than half are cut"
+        "the overlong parts of DAPO: a soft overlong penalty, and mask_truncated_completions=True once fewer "
+        "than half are cut"
     ],
     "kl_blowup": ["delta=4.0 (two-sided clipping) as a guard when batches are reused"],
     "offpolicy_mismatch": ["vespo, or off_policy_mask_threshold=0.5, for samples that are stale by design"],
@@ -89,9 +90,11 @@ def _entropy(s: Signals, c: Context) -> Advice:
     return Advice(
         variant="not_a_variant_problem",
         kwargs=change.set,
-        why=f"Entropy is spent without gain, and the run {state}. The direct remedies are a lower learning rate and an entropy bonus.",
+        why=f"Entropy is spent without gain, and the run {state}. The direct remedies are a lower learning rate and "
+        "an entropy bonus.",
         preconditions=[
-            "for clip-higher to act, set num_iterations=2 or steps_per_generation = 4 x gradient_accumulation_steps first",
+            "for clip-higher to act, first set num_iterations=2 or steps_per_generation = 4 x "
+            "gradient_accumulation_steps",
             *(f"needs {name}" for name in change.unknown),
         ],
         alternatives=[

@@ -10,7 +10,7 @@ from grpo_rlvr.models.recommend import LabelFinding
 QUIET = frozenset({"healthy", "plateau", "too_short_to_tell"})
 # Columns that a GRPO log may have in place of a reward; loss and gradients alone are those of supervised training.
 _GRPO_COLUMNS = frozenset(
-    "kl completion_length completions/mean_length reward_std frac_reward_zero_std num_tokens clip_ratio".split()
+    ("kl", "completion_length", "completions/mean_length", "reward_std", "frac_reward_zero_std", "clip_ratio")
 )
 # What an instability of routing looks like from outside.
 _ROUTING_SIGNS = frozenset({"kl_blowup", "divergence_nan", "offpolicy_mismatch"})

@@ -156,7 +156,8 @@ def _draw(axes: Any, panel: Panel) -> None:
 
 def _headline(result: Recommendation) -> str:
     first = result.labels[0]
-    return f"{first.label.replace('_', ' ')} ({first.confidence} confidence): {result.recommendation.variant.replace('_', ' ')}"
+    words = f"{first.label} ({first.confidence} confidence): {result.recommendation.variant}"
+    return words.replace("_", " ")
 
 
 def picture_svg(parsed: ParsedLog, result: Recommendation | None = None) -> str:
@@ -197,7 +198,8 @@ def _svg_panel(panel: Panel, left: float, top: float) -> list[str]:
         return " ".join("{:.1f},{:.1f}".format(*place(r, v)) for r, v in zip(panel.rows, values, strict=True))
 
     def text(x: float, y: float, content: str, colour: str = INK, size: int = 11, anchor: str = "start") -> str:
-        return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" fill="{colour}" text-anchor="{anchor}">{html.escape(content)}</text>'
+        style = f'font-size="{size}" fill="{colour}" text-anchor="{anchor}"'
+        return f'<text x="{x:.1f}" y="{y:.1f}" {style}>{html.escape(content)}</text>'
 
     parts = [
         text(x0, top + 18, panel.title, size=13),

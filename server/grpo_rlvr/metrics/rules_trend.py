@@ -135,7 +135,7 @@ def length_bias(s: Signals, c: Context) -> LabelFinding | None:
     length, reward, cut = s.get("length"), s.get("reward"), s.get("clipped")
     if length is None or reward is None or length.n < FEW or reward.n < FEW:
         return None
-    if length.direction != "up" or length.ratio < GROWN or reward.direction == "up":
+    if length.direction != "up" or length.ratio < GROWN or _gained(reward):
         return None
     if cut is not None and cut.n >= FEW and cut.start > CUT_SHARE:
         return None
@@ -168,16 +168,16 @@ def length_collapse(s: Signals, c: Context) -> LabelFinding | None:
 
 
 def entropy_collapse(s: Signals, c: Context) -> LabelFinding | None:
-    """Entropy below a quarter of its start, bought for nothing: the reward is flat or falls, and is not near its top."""
+    """Entropy is spent for nothing: the reward is flat or falls, and is not near its top."""
     entropy, reward = s.get("entropy"), s.get("reward")
     if entropy is None or reward is None or entropy.n < FEW or entropy.start <= 0:
         return None
     if entropy.ratio > SPENT or not entropy.falls:
         return None
-    gained = reward.direction == "up" or (reward.n < FEW and reward.end > reward.start)
-    if gained or saturated(reward):
+    if _gained(reward) or saturated(reward):
         return None
-    sure = entropy.n >= WEAK and reward.n >= WEAK
+    # The first rows of a healthy run spend most of its entropy, so a short log is not sure.
+    sure = entropy.n >= 2 * WEAK and reward.n >= 2 * WEAK
     return finding(
         "entropy_collapse",
         "high" if sure else "medium",
@@ -185,6 +185,13 @@ def entropy_collapse(s: Signals, c: Context) -> LabelFinding | None:
         entropy.evidence(f"entropy {entropy.start:.3g} to {entropy.end:.3g} ({entropy.ratio:.2g} of its start)"),
         reward.evidence(f"reward {reward.start:.3g} to {reward.end:.3g}"),
     )
+
+
+def _gained(reward: Signal) -> bool:
+    """The reward rose: by its trend, or between its ends where a dip in between hides the trend."""
+    if reward.n < FEW:
+        return reward.end > reward.start
+    return reward.direction == "up" or reward.end - reward.start > reward.smallest
 
 
 def saturated(reward: Signal) -> bool:

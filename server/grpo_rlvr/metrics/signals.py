@@ -145,13 +145,10 @@ class Signal:
         return found is not None and found.p < self.level / 10.0 and found.change < 0.0
 
     def _dropped_dead(self) -> bool:
-        """The run ends dead: since some row, a tenth of the run ago or longer, far below the level it had until then."""
+        """The run ends dead: for a tenth of the run or longer, far below the level it had until then."""
         import numpy as np
 
-        if self.peak > 0.0:
-            low = self.values <= 0.25 * self.peak
-        else:
-            low = self.values <= self.peak - 5.0 * self.noise_sd
+        low = self.values <= (0.25 * self.peak if self.peak > 0.0 else self.peak - 5.0 * self.noise_sd)
         alive = self.n - int(np.argmax(~low[::-1])) if not low.all() else 0
         if alive < 5 or self.n - alive < max(3, self.n // 10):
             return False

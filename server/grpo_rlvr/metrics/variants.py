@@ -1,4 +1,4 @@
-"""The variants as data: what each changes, since which TRL, what it needs to have any effect, and what TRL lacks of it."""
+"""The variants as data: what each changes, since which TRL, what it needs to act, and what TRL lacks of it."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -74,7 +74,8 @@ RECIPES: tuple[Recipe, ...] = (
         {"loss_type": "dapo", "epsilon": 0.2, "epsilon_high": 0.28, "mask_truncated_completions": True, "beta": 0.0},
         "Entropy falls without gain in reward on long chains of thought, or cut answers pollute the reward.",
         (
-            "epsilon_high acts only off-policy: num_iterations > 1 or steps_per_generation > gradient_accumulation_steps",
+            "epsilon_high acts only off-policy: num_iterations > 1, or steps_per_generation > "
+            "gradient_accumulation_steps",
             "mask_truncated_completions wants less than half of the answers cut: near 1 it masks everything",
         ),
         costs=(

@@ -1,8 +1,8 @@
 """From what was read to one run with named series: restarts, evaluation rows, the table that carries the run."""
 
 from collections.abc import Iterable
-from itertools import pairwise
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from grpo_rlvr.metrics.names import QUANTITIES, Meaning, meaning, normalise
@@ -162,6 +162,8 @@ def _series(columns: Columns, column: str, found: Meaning, start: int, stop: int
     if found.flip:
         values = 1.0 - values
     nonfinite = columns.nonfinite.get(column, Nonfinite())
+    if nonfinite.last < start * columns.stride or nonfinite.first >= stop * columns.stride:
+        nonfinite = Nonfinite()  # printed by another of the appended runs
     return Series(found.quantity, column, where * columns.stride + 1, values, nonfinite, found.detail)
 
 

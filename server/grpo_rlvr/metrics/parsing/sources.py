@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -168,19 +169,18 @@ def _tensorboard(path: Path) -> Scan:
 
 def _wandb(path: Path) -> Scan:
     try:
-        from wandb.proto import wandb_internal_pb2
-        from wandb.sdk.internal.datastore import DataStore
+        messages: Any = import_module("wandb.proto.wandb_internal_pb2")
+        store = import_module("wandb.sdk.internal.datastore").DataStore()
     except ImportError:
         raise MissingPackageError(
             "reading a W&B offline run needs the package wandb",
             where=str(path),
             remedy="Run: pip install wandb, or export the run's charts as CSV.",
         ) from None
-    store = DataStore()
     store.open_for_scan(str(path))
     rows: list[dict[str, Any]] = []
     while (data := store.scan_data()) is not None:
-        record = wandb_internal_pb2.Record()
+        record = messages.Record()
         record.ParseFromString(data)
         if record.WhichOneof("record_type") == "history":
             items = record.history.item
