@@ -76,7 +76,9 @@ def test_one_disagreement_closes_the_gate_and_a_fixed_reward_with_a_new_reading_
     (workspace.root / "mine.py").write_text(bribed, encoding="utf-8")
     first = read(score(sums, "mine.py:right").reading_id)
     assert [reason.code for reason in first.gate.reasons] == ["unresolved_disagreement"]
-    assert [entry.kind for entry in first.disagreements] == ["false_positive"]
+    # The sample where it was chosen, and the same completion that the audit put into another row.
+    assert {entry.kind for entry in first.disagreements} == {"false_positive"}
+    assert all("PAY ME" in entry.completion for entry in first.disagreements)
     (workspace.root / "mine.py").write_text(REWARD, encoding="utf-8")
     assert {reason.code for reason in inspection.reading_status(first.reading_id, workspace).gate.reasons} == {
         "reward_changed",

@@ -220,3 +220,41 @@ def test_progress_is_told(workspace: Workspace, sums: Rows) -> None:
     inspection.score(sums, specs, workspace, progress=lambda *step: seen.append(step))
     assert [done for done, _, _ in seen] == sorted(done for done, _, _ in seen)
     assert seen[-1][:2] == (3, 3)
+
+
+def test_rewards_can_be_audited_alone_and_nothing_is_stored(workspace: Workspace, sums: Rows) -> None:
+    found = inspection.audit_rewards(sums, [spec("faulty_rewards.py:contains")], workspace)
+    assert found.verdict == "errors"
+    assert next(attack for attack in found.attacks if attack.attack == "answer_embedded").outcome == "paid"
+    assert "no proof" in found.note
+    assert not workspace.readings.exists()
+
+
+def test_a_slow_reward_is_attacked_with_fewer_rows(workspace: Workspace, sums: Rows) -> None:
+    slow = "import time\nfrom sound_rewards import correct\n\ndef slow(completions, **columns):\n"
+    slow += "    with open('calls', 'a') as file:\n        file.write('x' * len(completions))\n"
+    slow += "    time.sleep(0.02 * len(completions))\n    return correct(completions, **columns)\n"
+    (workspace.root / "slow.py").write_text(slow, encoding="utf-8")
+    rows = sums[:20]
+    quick, patient = 4.0, 60.0
+    calls = []
+    for seconds in (quick, patient):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("grpo_rlvr.inspection.audit.BUDGET_SECONDS", seconds / 4)
+            patch.setattr("grpo_rlvr.inspection.batch_checks.PART_SECONDS", seconds / 4)
+            patch.setattr("grpo_rlvr.inspection.batch_checks.MOVED_SECONDS", seconds / 4)
+            inspection.audit_rewards(rows, [spec("slow.py:slow")], workspace)
+        calls.append(len((workspace.root / "calls").read_text(encoding="utf-8")))
+        (workspace.root / "calls").unlink()
+    assert calls[0] < calls[1] / 1.5
+
+
+def test_the_status_shows_the_scores_apart_by_what_the_reader_said(
+    sums: Rows, score: Callable[..., Any], read: Callable[..., Any]
+) -> None:
+    status = read(score(sums, "faulty_rewards.py:contains").reading_id)
+    histogram = status.histograms[0]
+    agreement = status.agreement
+    assert (histogram.low, histogram.high) == (0.0, 1.0)
+    assert histogram.correct == [agreement.false_negatives] + [0] * 8 + [agreement.both_correct]
+    assert histogram.wrong == [agreement.both_wrong] + [0] * 8 + [agreement.false_positives]

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from grpo_rlvr.inspection.policy import policy_in_force
     from grpo_rlvr.inspection.reading import reading_status, start_reading
     from grpo_rlvr.inspection.samples import load_samples
-    from grpo_rlvr.inspection.scores import score
+    from grpo_rlvr.inspection.scores import audit_rewards, score
     from grpo_rlvr.inspection.shown import read_rows, score_result
     from grpo_rlvr.inspection.terminal import read_in_terminal
 
@@ -18,6 +18,7 @@ __all__ = [
     "app_call",
     "app_page_html",
     "app_ticket",
+    "audit_rewards",
     "check_gate",
     "form_for",
     "load_samples",
@@ -41,6 +42,7 @@ _HOMES = {
     "app_call": "page",
     "app_page_html": "page",
     "app_ticket": "page",
+    "audit_rewards": "scores",
     "check_gate": "gate",
     "form_for": "elicit_forms",
     "load_samples": "samples",

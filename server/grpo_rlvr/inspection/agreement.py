@@ -5,10 +5,11 @@ from typing import Any
 
 from grpo_rlvr.inspection import intervals
 from grpo_rlvr.inspection.rows import Reading, Row
-from grpo_rlvr.inspection.verdicts import Reader
-from grpo_rlvr.models.reading import Agreement, Disagreement, Verdict
+from grpo_rlvr.inspection.verdicts import VERDICTS, Reader
+from grpo_rlvr.models.reading import Agreement, Disagreement, ScoreHistogram, Verdict
 
 EXCERPT = 400
+BINS = 10
 IGNORES = "ignores the row"
 
 
@@ -45,6 +46,27 @@ def agreement(reading: Reading, readers: Sequence[Reader]) -> Agreement:
     )
 
 
+def histograms(reading: Reading, readers: Sequence[Reader]) -> list[ScoreHistogram]:
+    """Return each reward's scores on the sampled rows in bins, apart by what the reader said."""
+    found = []
+    for name in reading.sealed["names"]:
+        pairs = [
+            (score, reader.final(row.row))
+            for reader in readers
+            for row in reading.rows
+            if row.sampled and reader.final(row.row) and (score := row.scores[name]) is not None
+        ]
+        if not pairs:
+            continue
+        low, high = min(score for score, _ in pairs), max(score for score, _ in pairs)
+        width = (high - low) / BINS
+        counts: dict[str, list[int]] = {verdict: [0] * BINS for verdict in VERDICTS}
+        for score, verdict in pairs:
+            counts[verdict or ""][min(BINS - 1, int((score - low) / width)) if width > 0 else 0] += 1
+        found.append(ScoreHistogram(reward=name, low=low, high=high, **counts))
+    return found
+
+
 def decided(reading: Reading, readers: Sequence[Reader]) -> int:
     """Return the number of sampled rows with a verdict of correct or wrong by any of the readers."""
     return len({row.row for reader in readers for row, _ in judged(reading.rows, reader) if row.sampled})
@@ -58,7 +80,17 @@ def disagreements(reading: Reading, readers: Sequence[Reader], audit: Mapping[st
         for row, said in judged(reading.rows, reader)
         if said != row.rewarded
     ]
-    return sorted(found, key=lambda entry: entry.kind == "false_negative")
+    return _most_instructive(found)
+
+
+def _most_instructive(found: list[Disagreement]) -> list[Disagreement]:
+    """Order: paid ones first, samples before attacks, and of every prompt one before a second."""
+    seen: dict[str, int] = {}
+    ranked = []
+    for entry in found:
+        seen[entry.prompt] = seen.get(entry.prompt, 0) + 1
+        ranked.append((entry.kind == "false_negative", entry.source != "sample", seen[entry.prompt], entry))
+    return [entry for *_, entry in sorted(ranked, key=lambda rank: rank[:3])]
 
 
 def resolved(reading: Reading, readers: Sequence[Reader]) -> int:

@@ -205,15 +205,20 @@ def _disagreement_reasons(
     if not standing:
         return []
     paid = sum(entry.kind == "false_positive" for entry in standing)
-    cause = next((f" {entry.cause}" for entry in standing if entry.cause), "")
+    cause = next((entry.cause for entry in standing if entry.cause), "")
     return [
         GateReason(
             code="unresolved_disagreement",
             message=f"reward and reader disagree on {_rows(len(standing))}: {paid} paid but wrong, "
-            f"{len(standing) - paid} right but not paid.{cause}",
-            remedy="Mend the reward, score and read again; or take a verdict back on a second look if it was a slip.",
+            f"{len(standing) - paid} right but not paid",
+            remedy=f"Mend the reward, score and read again{_likely(cause)}. "
+            "If it was a slip, take the verdict back on a second look.",
         )
     ]
+
+
+def _likely(cause: str) -> str:
+    return f" (the likely cause: {cause.removeprefix('The audit found: ')})" if cause else ""
 
 
 def _rows(count: int) -> str:
@@ -232,7 +237,9 @@ def _warnings(reading: Reading, admitted: Sequence[Reader], stored: Mapping[str,
     ungraded = sum(row.rewarded is None for row in reading.rows)
     if ungraded:
         found.append(f"no score for {_rows(ungraded)}, so nothing could agree or disagree on them")
-    if (reading.sealed["samples"]["source"]) is None:
+    if repeats := reading.sealed["near_duplicates"]:
+        found.append(f"{_rows(repeats)} nearly repeat others: sample more prompts for a reading that sees more")
+    if reading.sealed["samples"]["source"] is None:
         found.append("the samples came without a file: the record is bound to the stored copy alone")
     return found
 

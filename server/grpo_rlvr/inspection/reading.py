@@ -70,6 +70,7 @@ def reading_status(reading_id: str, workspace: Workspace) -> ReadingStatus:
         readers=[reader.summary(policy) for reader in readers],
         refusals=len(refusals(events)),
         agreement=agree.agreement(reading, shown),
+        histograms=agree.histograms(reading, shown),
         disagreements=agree.disagreements(reading, shown, audit)[:LISTED],
         resolved=agree.resolved(reading, shown),
         gate=gate,

@@ -18,7 +18,7 @@ from grpo_rlvr.inspection.store import ReadingStore, now
 from grpo_rlvr.interpreter import Interpreter, training_interpreter
 from grpo_rlvr.models.common import RewardSpec
 from grpo_rlvr.models.reading import GatePolicy
-from grpo_rlvr.models.score import ScoreError, ScoreResult
+from grpo_rlvr.models.score import Audit, ScoreError, ScoreResult
 from grpo_rlvr.workspace import Workspace
 
 Progress = Callable[[float, float, str], None]
@@ -72,27 +72,60 @@ def score(
     Raises:
         InputError: samples, specs or settings that cannot be used. NotFoundError: no such file.
     """
-    report = progress or (lambda done, total, message: None)
-    if not rewards:
-        raise InputError("there are no rewards", where="argument 'rewards'", remedy="Name one reward at least.")
     loaded = load_samples(samples, workspace, columns)
     policy = policy_in_force(workspace)
     digest = reward_digest(rewards, workspace)
-    python = (interpreter or training_interpreter(workspace)).path
     settings = dict(config or {})
-    with RewardChild(
-        rewards, workspace.root, python, limits or Limits.of(workspace), _trainer_state(settings)
-    ) as child:
-        report(0, len(rewards) + 1, "loading the rewards")
-        scored = _call_all(child, loaded, policy, report)
-        report(len(rewards), len(rewards) + 1, "attacking the rewards")
-        found = auditing.audit(child, loaded, scored.calls, scored.judge, scored.names, scored.reads_row)
-    report(len(rewards) + 1, len(rewards) + 1, "done")
+    scored, found = _run(loaded, rewards, workspace, policy, interpreter, settings, progress, limits)
     store = ReadingStore.create(workspace)
     result = _result(store.reading_id, scored, found, settings)
-    source = _source(samples, workspace)
-    _store(store, scored, found, result, digest, policy, source)
+    _store(store, scored, found, result, digest, policy, _source(samples, workspace))
     return result
+
+
+def audit_rewards(
+    samples: Sequence[Mapping[str, Any]] | str | Path,
+    rewards: Sequence[RewardSpec],
+    workspace: Workspace,
+    *,
+    columns: Mapping[str, str] | None = None,
+    interpreter: Interpreter | None = None,
+    progress: Progress | None = None,
+    limits: Limits | None = None,
+) -> Audit:
+    """Attack rewards with completions made from samples, without storing anything for a reading.
+
+    Args and Raises as `score`.
+    """
+    loaded = load_samples(samples, workspace, columns)
+    reward_digest(rewards, workspace)
+    policy = policy_in_force(workspace)
+    return _run(loaded, rewards, workspace, policy, interpreter, {}, progress, limits)[1].audit
+
+
+def _run(
+    samples: Samples,
+    rewards: Sequence[RewardSpec],
+    workspace: Workspace,
+    policy: GatePolicy,
+    interpreter: Interpreter | None,
+    config: Mapping[str, Any],
+    progress: Progress | None,
+    limits: Limits | None,
+) -> tuple[Scored, auditing.Found]:
+    """Call and attack the rewards in one child process."""
+    if not rewards:
+        raise InputError("there are no rewards", where="argument 'rewards'", remedy="Name one reward at least.")
+    report = progress or (lambda done, total, message: None)
+    python = (interpreter or training_interpreter(workspace)).path
+    count = len(rewards)
+    with RewardChild(rewards, workspace.root, python, limits or Limits.of(workspace), _trainer_state(config)) as child:
+        report(0, count + 1, "loading the rewards")
+        scored = _call_all(child, samples, policy, report)
+        report(count, count + 1, "attacking the rewards")
+        found = auditing.audit(child, samples, scored.calls, scored.judge, scored.names, scored.reads_row)
+    report(count + 1, count + 1, "done")
+    return scored, found
 
 
 def _trainer_state(config: Mapping[str, Any]) -> dict[str, Any]:

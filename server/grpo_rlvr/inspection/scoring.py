@@ -25,8 +25,9 @@ from grpo_rlvr.workspace import SETTINGS, Workspace
 
 WORKERS = ("inspection/scoring_worker.py",)
 MARK = "GRPO_RLVR_SCORING"
-# A row that runs longer than this by itself, after its batch ran out of time, is named as the cause.
-ROW_SECONDS = 5.0
+# After a batch ran out of time, a row that takes this share of the batch's time by itself is named as the cause.
+ROW_SHARE = 0.05
+MIN_ROW_SECONDS = 2.0
 POLL_SECONDS = 0.05
 FORK_SECONDS = 0.3
 # After these the child itself is sound and goes on; after anything else it is replaced.
@@ -44,7 +45,7 @@ class Limits:
         processes: Processes alive at once.
     """
 
-    seconds: float = 120.0
+    seconds: float = 300.0
     memory_gb: float = 8.0
     output_mb: float = 64.0
     processes: int = 200
@@ -197,7 +198,7 @@ class RewardChild:
             if time.monotonic() > deadline or error.kind == "load":
                 break
             try:
-                self._ask_call(index, name, [row], min(ROW_SECONDS, self.limits.seconds))
+                self._ask_call(index, name, [row], max(MIN_ROW_SECONDS, ROW_SHARE * self.limits.seconds))
             except ChildEnded as cause:
                 self._stop_after(cause)
                 if cause.kind == error.kind:
@@ -333,14 +334,14 @@ class _Channel:
 
     def _check(self, deadline: float, seconds: float) -> None:
         if time.monotonic() > deadline:
-            raise ChildEnded("timeout", f"took longer than {seconds:g} s")
+            raise ChildEnded("timeout", f"took longer than {seconds:g} s ([scoring] seconds)")
         if self.printed > self.limits.output_mb * 1e6:
-            raise ChildEnded("output", f"printed more than {self.limits.output_mb:g} MB")
+            raise ChildEnded("output", f"printed more than {self.limits.output_mb:g} MB ([scoring] output_mb)")
         alive, memory = processes.usage(self.process.pid)
         if alive > self.limits.processes:
             raise ChildEnded("processes", f"started more than {self.limits.processes} processes")
         if memory > self.limits.memory_gb * 1e9:
-            raise ChildEnded("memory", f"used more than {self.limits.memory_gb:g} GB of memory")
+            raise ChildEnded("memory", f"used more than {self.limits.memory_gb:g} GB ([scoring] memory_gb)")
 
     def _death(self) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -16,6 +16,8 @@ LEVELS = 5
 NEAR_DUPLICATE = 0.9
 # Completions of one prompt that a further one is compared with, so that huge groups stay cheap.
 COMPARED = 200
+# Of more samples than this, a random part is looked at.
+CONSIDERED = 2000
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,10 @@ def choose(samples: Samples, scores: Sequence[Scores], judge: Judge, wanted: int
     any beginning of the list is spread too. Near-duplicates come only when nothing else is left.
     """
     target = min(len(samples.rows), LARGEST, wanted + max(10, round(wanted * SPARE_SHARE)))
-    fresh, duplicates = _split_duplicates(samples)
     order = random.Random(seed)
+    rows = range(len(samples.rows))
+    considered = sorted(order.sample(rows, CONSIDERED)) if len(rows) > CONSIDERED else list(rows)
+    fresh, duplicates = _split_duplicates(samples, considered)
     chosen = _in_turn([_candidate(samples, scores, judge, row) for row in fresh], target, order)
     missing = min(len(samples.rows), wanted) - len(chosen)
     extra = _in_turn([_candidate(samples, scores, judge, row) for row in duplicates], max(0, missing), order)
@@ -72,11 +76,12 @@ def _in_turn(candidates: Sequence[Candidate], wanted: int, order: random.Random)
     return chosen
 
 
-def _split_duplicates(samples: Samples) -> tuple[list[int], list[int]]:
+def _split_duplicates(samples: Samples, rows: Sequence[int]) -> tuple[list[int], list[int]]:
     fresh: list[int] = []
     duplicates: list[int] = []
     seen: dict[str, list[frozenset[str]]] = {}
-    for row, group in enumerate(samples.groups):
+    for row in rows:
+        group = samples.groups[row]
         shingles = _shingles(samples.completion_text(row))
         near = any(_likeness(shingles, other) >= NEAR_DUPLICATE for other in seen.setdefault(group, [])[-COMPARED:])
         (duplicates if near else fresh).append(row)

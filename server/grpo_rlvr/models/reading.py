@@ -78,6 +78,17 @@ class Agreement(Model):
     kappa: float | None = Field(description="Cohen's kappa, -1 to 1; null when one side has only one word.")
 
 
+class ScoreHistogram(Model):
+    """One reward's scores on the rows read, in ten equal bins from `low` to `high`, apart by the reader's verdict."""
+
+    reward: str = Field(description="Name of the reward.")
+    low: float = Field(description="Lowest score among the rows read.")
+    high: float = Field(description="Highest score among the rows read.")
+    correct: list[int] = Field(description="Rows read as correct, by bin.")
+    wrong: list[int] = Field(description="Rows read as wrong, by bin.")
+    cannot_tell: list[int] = Field(description="Rows that the reader could not tell, by bin.")
+
+
 class ReaderSummary(Model):
     """One reader's part of the record."""
 
@@ -115,6 +126,7 @@ class ReadingStatus(Model):
     readers: list[ReaderSummary]
     refusals: int = Field(description="Forms that were declined, cancelled or empty: they count as not read.")
     agreement: Agreement
+    histograms: list[ScoreHistogram] = Field(default_factory=list, description="Scores of the rows read, by reward.")
     disagreements: list[Disagreement] = Field(description="Unresolved ones, the paid ones first (20 at most).")
     resolved: int = Field(description="Disagreements that a second look took back.")
     gate: "GateState"
