@@ -1,12 +1,16 @@
 """Which variant is advised, with which arguments, and what brakes it."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from grpo_rlvr.metrics import compare, recommend
-from grpo_rlvr.metrics.variants import BY_NAME, change_for
+from grpo_rlvr.metrics.variants import BY_NAME, DEFAULTS, change_for, default_of
 from grpo_rlvr.models.setup import parse_setup
 
+TABLES = Path(__file__).parents[2] / "server" / "grpo_rlvr" / "config" / "schema"
 OFF_POLICY = {"num_iterations": 4, "gradient_accumulation_steps": 1, "max_completion_length": 1024, "loss_type": "dapo"}
 MOE = parse_setup({"model": {"moe": True}})
 
@@ -117,6 +121,18 @@ def test_a_recipe_in_place_changes_nothing(name):
 @pytest.mark.parametrize("recipe", BY_NAME.values(), ids=list(BY_NAME))
 def test_every_argument_of_a_recipe_is_known_from_the_version_it_names(recipe):
     assert change_for(recipe, {}, recipe.since).unknown == ()
+
+
+@pytest.mark.parametrize("path", sorted(TABLES.glob("trl-*.json")), ids=lambda path: path.stem)
+def test_the_defaults_are_those_of_every_trl_release(path):
+    version = tuple(int(part) for part in path.stem.removeprefix("trl-").split("."))
+    fields = json.loads(path.read_text(encoding="utf-8"))["properties"]
+    for argument in DEFAULTS:
+        if argument in fields:
+            assert default_of(argument, version) == fields[argument]["default"], argument
+        else:
+            with pytest.raises(KeyError):
+                default_of(argument, version)
 
 
 @pytest.mark.parametrize("recipe", BY_NAME.values(), ids=list(BY_NAME))

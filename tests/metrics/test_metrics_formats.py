@@ -2,10 +2,12 @@
 
 import json
 import math
+import struct
 from pathlib import Path
 
 import pytest
 
+from grpo_rlvr.errors import InputError
 from grpo_rlvr.metrics import parse
 
 REWARDS = [0.1, 0.2, 0.25, 0.4, 0.5, 0.55, 0.6, 0.62, 0.7, 0.8, 0.81, 0.9]
@@ -199,6 +201,40 @@ def test_a_tensorboard_csv_takes_its_name_from_the_file(tmp_path):
         "Wall time,Step,Value\n" + "\n".join(f"1.7e9,{i},{r}" for i, r in enumerate(REWARDS)), encoding="utf-8"
     )
     assert parse(path).series["reward"].values.tolist() == pytest.approx(REWARDS)
+
+
+def test_a_wandb_offline_run_is_read_without_wandb():
+    log = parse(Path(__file__).parent.parent / "data" / "logs" / "formats" / "run-offline.wandb")
+    assert log.series["reward"].values.tolist() == pytest.approx([i / 12 for i in range(12)])
+    assert log.series["length"].values[-1] == 111.0
+
+
+def test_typed_values_of_newer_wandb_files_are_read(tmp_path):
+    def field(number, wire, content):
+        head = bytes([number << 3 | wire])
+        return head + (bytes([len(content)]) if wire == 2 else b"") + content
+
+    items = [
+        field(1, 2, field(2, 2, b"train") + field(2, 2, b"reward") + field(6, 1, struct.pack("<d", 0.25))),
+        field(1, 2, field(1, 2, b"_step") + field(5, 0, bytes([7 << 1]))),
+    ]
+    record = field(2, 2, b"".join(items))
+    path = tmp_path / "run.wandb"
+    path.write_bytes(b":W&B\xe1\xbe\x00" + b"\0" * 4 + len(record).to_bytes(2, "little") + b"\x01" + record)
+    log = parse(path)
+    assert log.series["reward"].values.tolist() == [0.25] and log.series["step"].values.tolist() == [7.0]
+
+
+@pytest.mark.parametrize("size", [3, 7, 400, 900])
+def test_a_torn_wandb_file_gives_what_is_whole(tmp_path, size):
+    whole = (Path(__file__).parent.parent / "data" / "logs" / "formats" / "run-offline.wandb").read_bytes()
+    torn = tmp_path / "run-torn.wandb"
+    torn.write_bytes(whole[:size])
+    if size < 7:
+        with pytest.raises(InputError):
+            parse(torn)
+    else:
+        assert 0 <= parse(torn).rows < 12
 
 
 def test_tensorboard_event_files_are_read(tmp_path):

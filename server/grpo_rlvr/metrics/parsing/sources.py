@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from grpo_rlvr.errors import InputError, MissingPackageError, NotFoundError
 from grpo_rlvr.metrics.parsing.assemble import ParsedLog, assemble
 from grpo_rlvr.metrics.parsing.scan import Scan, Scanner, scan_lines, split_lines
+from grpo_rlvr.metrics.parsing.wandb_file import history_rows
 
 # A trainer_state.json is read whole; a longer run keeps its log as lines.
 _WHOLE_JSON = 200_000_000
@@ -40,9 +40,9 @@ def _parse_path(path: Path) -> ParsedLog:
     if path.is_dir():
         return _parse_folder(path)
     if "tfevents" in path.name:
-        return assemble(_tensorboard(path), "tensorboard events")
+        return assemble(_tensorboard(path), path.name)
     if path.suffix == ".wandb":
-        return assemble(_wandb(path), "wandb offline run")
+        return assemble(_scan_rows(list(history_rows(path)), "wandb offline run"), path.name)
     encoding = _encoding(path)
     with path.open(encoding=encoding, errors="replace", newline="\n") as file:
         head = file.read(4096).lstrip("\ufeff").lstrip()
@@ -165,27 +165,6 @@ def _tensorboard(path: Path) -> Scan:
             if number is not None:
                 rows.setdefault(event.step, {"step": event.step})[value.tag] = number
     return _scan_rows([rows[step] for step in sorted(rows)], "tensorboard events")
-
-
-def _wandb(path: Path) -> Scan:
-    try:
-        messages: Any = import_module("wandb.proto.wandb_internal_pb2")
-        store = import_module("wandb.sdk.internal.datastore").DataStore()
-    except ImportError:
-        raise MissingPackageError(
-            "reading a W&B offline run needs the package wandb",
-            where=str(path),
-            remedy="Run: pip install wandb, or export the run's charts as CSV.",
-        ) from None
-    store.open_for_scan(str(path))
-    rows: list[dict[str, Any]] = []
-    while (data := store.scan_data()) is not None:
-        record = messages.Record()
-        record.ParseFromString(data)
-        if record.WhichOneof("record_type") == "history":
-            items = record.history.item
-            rows.append({item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in items})
-    return _scan_rows(rows, "wandb offline run")
 
 
 def _scan_rows(rows: list[dict[str, Any]], name: str) -> Scan:
