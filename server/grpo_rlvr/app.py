@@ -12,6 +12,7 @@ from grpo_rlvr import __version__
 from grpo_rlvr.models.reading import ReadingStarted
 from grpo_rlvr.protocol.elicit import read_by_forms
 from grpo_rlvr.protocol.resources import add_prompts, add_resources
+from grpo_rlvr.protocol.skills import Skills
 from grpo_rlvr.protocol.strict import dress, server_tool, strict_from
 from grpo_rlvr.tools import TOOLS, Tool
 from grpo_rlvr.tools.read import start_reading
@@ -45,6 +46,7 @@ def build_server(workspace: Workspace) -> MCPServer[Any]:
         instructions=INSTRUCTIONS,
         version=__version__,
         tools=list(tools),
+        extensions=[Skills()],
         log_level="WARNING",
         request_state_security=RequestStateSecurity.ephemeral(ttl=FORM_TTL_S),
     )

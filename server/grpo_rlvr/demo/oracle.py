@@ -10,8 +10,8 @@ from typing import Any
 
 NAME = "demo oracle, not a person"
 _ROW = re.compile(
-    r"^--- (\d+)\. \(row \d+ of \d+\) ---\n(?:SECOND LOOK: .*\n)?PROMPT\n(?P<prompt>(?:> ?.*\n)+)REFERENCE\n(?:> ?.*\n)+COMPLETION\n"
-    r"(?P<completion>(?:> ?.*(?:\n|$))+)",
+    r"^--- (\d+)\. \(row \d+ of \d+\) ---\n(?:SECOND LOOK: .*\n)?PROMPT\n(?P<prompt>(?:> ?.*\n)+)"
+    r"REFERENCE\n(?:> ?.*\n)+COMPLETION\n(?P<completion>(?:> ?.*(?:\n|$))+)",
     re.MULTILINE,
 )
 # (prompt, completion) -> whether the completion deserves the reward

@@ -18,6 +18,8 @@ from grpo_rlvr.tools import Tool
 from grpo_rlvr.workspace import Workspace
 
 MAX_REPORTED = 5
+# Some clients refuse a schema without any keyword, which is how pydantic writes "any JSON value".
+ANY_JSON = {"anyOf": [{"type": name} for name in ("object", "array", "string", "number", "boolean", "null")]}
 
 
 class StrictTool(ServerTool):
@@ -78,6 +80,9 @@ def strict_from(fn: Callable[..., Any], tool: Tool, meta: dict[str, Any] | None 
         meta=meta,
     )
     made.parameters["additionalProperties"] = False
+    for schema in (made.parameters, made.output_schema or {}):
+        if "JsonValue" in schema.get("$defs", {}):
+            schema["$defs"]["JsonValue"] = ANY_JSON
     return cast(StrictTool, made)
 
 

@@ -1,0 +1,84 @@
+"""The skill over MCP (extension io.modelcontextprotocol/skills, SEP-2640), and its files as plain resources.
+
+Clients of the handshake era never see extensions; for them SKILL.md and the references are ordinary resources.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mcp.server.context import ServerRequestContext
+from mcp.server.mcpserver import Extension, MethodBinding, ResourceBinding
+from mcp.server.mcpserver.resources import FileResource
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, RequestParams
+
+from grpo_rlvr.skillfiles import NAME, skill_files
+
+SCHEME = f"skill://{NAME}/"
+# The files change only with an upgrade, but a checkout may be edited: ask again after a minute.
+CACHE = {"ttlMs": 60_000, "cacheScope": "public"}
+
+
+class GetSkill(RequestParams):
+    """Parameters of skills/get."""
+
+    uri: str
+
+
+class Skills(Extension):
+    """Serves the one skill of this package."""
+
+    identifier = "io.modelcontextprotocol/skills"
+
+    def methods(self) -> Sequence[MethodBinding]:
+        """Answer skills/list and skills/get."""
+        return (
+            MethodBinding("skills/list", RequestParams, self._list),
+            MethodBinding("skills/get", GetSkill, self._get),
+        )
+
+    def resources(self) -> Sequence[ResourceBinding]:
+        """Make SKILL.md and every reference readable."""
+        return [
+            ResourceBinding(
+                FileResource(
+                    uri=f"{SCHEME}{name}", name=name, title=_title(path), path=path, mime_type="text/markdown",
+                    encoding="utf-8",
+                )
+            )
+            for name, path in skill_files().items()
+        ]  # fmt: skip
+
+    async def _list(self, context: ServerRequestContext[Any, Any], params: RequestParams) -> dict[str, Any]:
+        entry = skill_entry()
+        return {"skills": [entry] if entry else [], **CACHE}
+
+    async def _get(self, context: ServerRequestContext[Any, Any], params: GetSkill) -> dict[str, Any]:
+        entry = skill_entry()
+        if entry is None or params.uri != entry["uri"]:
+            raise MCPError(code=INVALID_PARAMS, message=f"no skill '{params.uri}'; skills/list names what there is")
+        return {"skill": entry, **CACHE}
+
+
+def skill_entry() -> dict[str, Any] | None:
+    """Return the skill's entry: its address, its frontmatter, and every file with digest and size."""
+    import yaml
+
+    files = skill_files()
+    if not files:
+        return None
+    text = files["SKILL.md"].read_text(encoding="utf-8")
+    frontmatter = yaml.safe_load(text.split("---\n")[1])
+    resources = []
+    for name, path in files.items():
+        data = path.read_bytes()
+        digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+        resources.append({"uri": f"{SCHEME}{name}", "digest": digest, "size": len(data)})
+    return {"uri": f"{SCHEME}SKILL.md", "frontmatter": frontmatter, "resources": resources}
+
+
+def _title(path: Path) -> str:
+    with path.open(encoding="utf-8") as file:
+        return next((line.lstrip("# ").strip() for line in file if line.startswith("#")), path.name)
