@@ -10,7 +10,10 @@ from grpo_rlvr.config.versions import Versions, in_range
 from grpo_rlvr.config.view import ConfigView
 from grpo_rlvr.models.setup import Setup
 
-_PROCESSES_FLAG = re.compile(r"--(?:num[_-]processes|nproc[_-]per[_-]node)[ =](\d+)")
+# accelerate counts all processes, torchrun those of one machine.
+_ALL_PROCESSES = re.compile(r"--num[_-]processes[ =](\d+)")
+_MACHINE_PROCESSES = re.compile(r"--nproc[_-]per[_-]node[ =](\d+)")
+_VISIBLE = re.compile(r"CUDA_VISIBLE_DEVICES=[\"']?(\d+(?:,\d+)*)")
 
 
 @dataclass(frozen=True)
@@ -46,8 +49,11 @@ class Facts:
         stated = self.number("hardware.num_processes")
         if stated is not None and stated >= 1:
             return int(stated), "hardware.num_processes"
-        if found := _PROCESSES_FLAG.search(self.text("launch.command") or ""):
+        command = self.text("launch.command") or ""
+        if found := _ALL_PROCESSES.search(command):
             return max(1, int(found[1])), "launch.command"
+        if found := _MACHINE_PROCESSES.search(command):
+            return max(1, int(found[1]) * int(self.number("hardware.num_machines") or 1)), "launch.command"
         return 1, "assumed: hardware.num_processes is not stated"
 
     @property
@@ -78,6 +84,8 @@ class Facts:
         if value is None:
             value = self.setup.section("launch").get("env", {})
             value = value.get("CUDA_VISIBLE_DEVICES") if isinstance(value, Mapping) else None
+        if value is None and (found := _VISIBLE.search(self.text("launch.command") or "")):
+            value = found[1]
         return device_list(value)
 
     @cached_property

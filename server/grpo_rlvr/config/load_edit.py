@@ -135,18 +135,25 @@ def _edit_json(loaded: "LoadedConfig", changes: Mapping[str, Any], removed: list
     if not kept and removed:
         # Nothing of the object stays: write it anew.
         return [(opening, closing + 1, json.dumps(dict(changes), indent=2, ensure_ascii=False))]
-    edits += [_json_removal(text, members, name) for name in removed]
+    if removed:
+        edits += _json_removals(members, removed, kept)
     if added:
         edits.append(_json_addition(text, members, kept, {name: changes[name] for name in added}, opening))
     return edits
 
 
-def _json_removal(text: str, members: Mapping[str, Member], name: str) -> Edit:
+def _json_removals(members: Mapping[str, Member], removed: list[str], kept: list[str]) -> list[Edit]:
     names = list(members)
-    index = names.index(name)
-    if index + 1 < len(names):
-        return members[name].start, members[names[index + 1]].start, ""
-    return members[names[index - 1]].end, members[name].end, ""
+    last = names.index(kept[-1])
+    # Behind the last member that stays, the comma before them goes along; elsewhere the one behind each.
+    edits: list[Edit] = [
+        (members[name].start, members[names[names.index(name) + 1]].start, "")
+        for name in removed
+        if names.index(name) < last
+    ]
+    if last + 1 < len(names):
+        edits.append((members[kept[-1]].end, members[names[-1]].end, ""))
+    return edits
 
 
 def _json_addition(

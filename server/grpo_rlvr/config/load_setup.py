@@ -111,6 +111,7 @@ def _model_step(script: Source, node: ast.expr, before: dict[str, Any]) -> dict[
 def _pretrained(script: Source, node: ast.Call, owner: str, before: dict[str, Any]) -> dict[str, Any]:
     keywords = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
     if owner in _ADAPTER_LOADERS:
+        before = {**before, **_base_facts(script, node)}
         trainable = keywords.get("is_trainable")
         stated = False if trainable is None else script.evaluator.value(trainable)
         return {**before, "instance": "PeftModel", "peft": True, "adapter": {"is_trainable": bool(stated)}}
@@ -126,6 +127,21 @@ def _pretrained(script: Source, node: ast.Call, owner: str, before: dict[str, An
     if quantized:
         facts["quantized"] = quantized
     return facts
+
+
+def _base_facts(script: Source, node: ast.Call) -> dict[str, Any]:
+    """Return name and quantization of the base model that an adapter is loaded onto, as far as they can be read."""
+    base = node.args[0] if node.args else None
+    facts: dict[str, Any] = {}
+    try:
+        if isinstance(base, ast.Name):
+            for step in bindings_before(script, base, node.lineno):
+                facts = _model_step(script, step.value, facts) if step.value is not None else facts
+        elif isinstance(base, ast.Call):
+            facts = _model_step(script, base, facts)
+    except Unreadable:
+        return {}
+    return {key: facts[key] for key in ("name", "quantized") if key in facts}
 
 
 def _quantized(script: Source, keywords: dict[str, ast.expr]) -> str | None:

@@ -16,6 +16,26 @@ MAX_NAMES = 25
 OLD = {"versions": {"trl": "1.16.0", "transformers": "5.24.0"}}
 
 
+# What a release without the option does: asking for just that can be left out.
+BEFORE: dict[str, tuple[object, ...]] = {
+    "loss_type": ("grpo",),
+    "scale_rewards": ("group", True),
+    "num_iterations": (1,),
+    "importance_sampling_level": ("token",),
+    "top_entropy_quantile": (1.0,),
+    "top_p": (1.0,),
+    "repetition_penalty": (1.0,),
+    "mask_truncated_completions": (False,),
+    "vllm_importance_sampling_correction": (False,),
+    "use_bias_correction_kl": (False,),
+    "vllm_enable_sleep_mode": (False,),
+    "sync_ref_model": (False,),
+    "router_aux_loss_coef": (0.0, None),
+    "entropy_coef": (0.0,),
+    "multi_objective_aggregation": ("sum_then_normalize",),
+}
+
+
 def _unknown(config: ConfigView, belongs: Callable[[str, Lifetime], bool]) -> list[str]:
     names = [name for name in config.names() if not config.exists(name)]
     return [name for name in names if belongs(name, lifetime(name, config.table))][:MAX_NAMES]
@@ -79,7 +99,10 @@ def not_yet_existing_kwarg(config: ConfigView, versions: Versions) -> Outcome:
         life = lifetime(name, config.table)
         note = f"{name} exists from {life.arrives} on; this is TRL {versions.trl}."
         replacement = RENAMED.get(name, Replacement())
-        if any(config.exists(to) for to in replacement.to):
+        if name in config.given and config.given[name] in BEFORE.get(name, ()):
+            same = f"{note} What it asks for is what this release does anyway: leave it out."
+            found.append(fail(name, value=config.given[name], message=same, unset=(name,), safe=True))
+        elif any(config.exists(to) for to in replacement.to):
             found.append(_replaced(config, name, note, replacement))
         else:
             advice = f"{note} Upgrade to {life.arrives} or later, or leave it out."

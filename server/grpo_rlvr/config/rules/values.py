@@ -138,6 +138,9 @@ def value_of_wrong_type(config: ConfigView, table: Table) -> Outcome:
         value = config.given[name]
         kind = {"str": "text", "dict": "object", "NoneType": "null"}.get(type(value).__name__, type(value).__name__)
         converted = as_typed(value, types_of(table.fields[name]))
+        if name == "scale_rewards" and isinstance(value, str):
+            # Up to 0.21 the same choice was a switch; scaling by the batch did not exist.
+            converted = {"group": True, "none": False}.get(value.lower(), converted)
         advice = f" Write {converted!r}." if converted is not None else ""
         message = f"{name} takes {wanted}, got {kind} {_short(value)}.{advice}"
         fixed = {name: converted} if converted is not None else {}

@@ -329,7 +329,7 @@ def vllm_window_left_to_model(config: ConfigView, facts: Facts) -> Outcome:
         return PASS
     left = left_for_cache_gb(config, facts)
     if left is None:
-        return not_applicable("model.params_b or hardware.gpu_mem_gb is not stated")
+        return _window_unknown(name, window, config)
     # Llama- and Qwen-like models keep 60 to 160 kB a token up to 10B parameters, twice that above.
     need = (
         window
@@ -338,6 +338,21 @@ def vllm_window_left_to_model(config: ConfigView, facts: Facts) -> Outcome:
         / (config.integer("vllm_tensor_parallel_size") or 1)
     )
     return PASS if need <= left else _window_fails(name, window, need, left, "up to ")
+
+
+def _window_unknown(name: str, window: float, config: ConfigView) -> Outcome:
+    share = config.number("vllm_gpu_memory_utilization") or 1.0
+    if share > 0.5:
+        return not_applicable("model.params_b or hardware.gpu_mem_gb is not stated")
+    return fail(
+        name,
+        "model.max_position_embeddings",
+        "vllm_gpu_memory_utilization",
+        value=window,
+        message=f"{name} is unset, so vLLM must hold one window of {window:g} tokens within {share:g} of the GPU: "
+        "set it to "
+        "the longest prompt + max_completion_length.",
+    )
 
 
 def _window_fails(name: str, window: float, need: float, left: float, hedge: str) -> Fail:

@@ -1,10 +1,8 @@
 """Reaching the vLLM server: is it there, at that address, with that model and a window that is long enough."""
 
-from urllib.parse import urlsplit
-
 from grpo_rlvr.config.facts import Facts
 from grpo_rlvr.config.rule import PASS, Example, Outcome, fail, not_applicable, rule
-from grpo_rlvr.config.rules.vllm_server import LOCAL, SERVER
+from grpo_rlvr.config.rules.vllm_server import LOCAL, SERVER, address
 from grpo_rlvr.config.view import ConfigView
 
 
@@ -35,17 +33,6 @@ def vllm_server_not_running(facts: Facts) -> Outcome:
     )
 
 
-def _address(config: ConfigView) -> tuple[str | None, int | None]:
-    url = config.text("vllm_server_base_url") if config.exists("vllm_server_base_url") else None
-    if url:
-        try:
-            parts = urlsplit(url)
-            return parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
-        except ValueError:
-            return None, None
-    return config.text("vllm_server_host"), config.integer("vllm_server_port")
-
-
 @rule(
     "vllm-server-address-differs",
     severity="error",
@@ -61,7 +48,7 @@ def _address(config: ConfigView) -> tuple[str | None, int | None]:
 def vllm_server_address_differs(config: ConfigView, facts: Facts) -> Outcome:
     if not facts.server:
         return PASS
-    host, port = _address(config)
+    host, port = address(config)
     stated_port, stated_host = facts.number("vllm_server.port"), facts.text("vllm_server.host")
     own = not (config.exists("vllm_server_base_url") and config.effective("vllm_server_base_url"))
     if stated_port is not None and port is not None and int(stated_port) != port:
@@ -90,7 +77,7 @@ def vllm_server_address_differs(config: ConfigView, facts: Facts) -> Outcome:
 )
 def server_host_left_to_localhost(config: ConfigView, facts: Facts) -> Outcome:
     machines = facts.number("hardware.num_machines") or 1
-    host, _ = _address(config)
+    host, _ = address(config)
     if not facts.server or machines < 2 or host is None or host not in LOCAL:
         return PASS
     return fail(

@@ -91,6 +91,36 @@ def completion_beyond_vllm_window(config: ConfigView, facts: Facts) -> Outcome:
 
 
 @rule(
+    "no-gpu-left-for-vllm",
+    severity="error",
+    trl="<0.16",
+    what="vLLM gets a GPU of its own, and every GPU already trains.",
+    why="Up to 0.15 vLLM takes the GPU after the last training process; the trainer raises ValueError when there is "
+    "none.",
+    bad=Example({"use_vllm": True}, {"hardware": {"num_processes": 8, "gpus": 8}, "versions": {"trl": "0.15.2"}}),
+    good=Example({"use_vllm": True}, {"hardware": {"num_processes": 7, "gpus": 8}, "versions": {"trl": "0.15.2"}}),
+    sources=("huggingface/open-r1#365",),
+)
+def no_gpu_left_for_vllm(facts: Facts) -> Outcome:
+    if facts.vllm_mode != "device":
+        return PASS
+    if facts.gpus is None or not facts.processes_known:
+        return not_applicable("hardware.gpus or hardware.num_processes is not stated")
+    if facts.gpus == 1 or facts.processes < facts.gpus * int(facts.number("hardware.num_machines") or 1):
+        return PASS
+    return fail(
+        "hardware.num_processes",
+        "vllm_device",
+        "hardware.gpus",
+        "use_vllm",
+        value=facts.processes,
+        message=f"{facts.processes} training processes on {facts.gpus} GPUs leave none for vLLM: start with "
+        "--num_processes "
+        f"{facts.gpus - 1}, and make the batch fit that.",
+    )
+
+
+@rule(
     "sleep-mode-reloads-start",
     severity="error",
     trl=">=0.29,<1.10",
@@ -217,6 +247,7 @@ def shared_rendezvous_port(facts: Facts) -> Outcome:
 
 
 RULES = (
+    no_gpu_left_for_vllm,
     prompt_beyond_vllm_window,
     completion_beyond_vllm_window,
     sleep_mode_reloads_start,

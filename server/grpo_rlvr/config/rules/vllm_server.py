@@ -1,6 +1,7 @@
 """vLLM as a server of its own: its GPUs, its command, its window, its ports, its model."""
 
 import re
+from urllib.parse import urlsplit
 
 from grpo_rlvr.config.facts import Facts
 from grpo_rlvr.config.rule import PASS, Example, Outcome, fail, not_applicable, rule
@@ -23,9 +24,22 @@ SERVER_ONLY = ("vllm_server_base_url", "vllm_server_host", "vllm_server_port", "
 TWO = {"num_processes": 1, "gpus": 2, "cuda_visible_devices": [1]}
 
 
+def address(config: ConfigView) -> tuple[str | None, int | None]:
+    """Return the host and port that the trainer connects to; None where the config does not say."""
+    url = config.text("vllm_server_base_url") if config.exists("vllm_server_base_url") else None
+    if not url:
+        return config.text("vllm_server_host"), config.integer("vllm_server_port")
+    try:
+        parts = urlsplit(url if "//" in url else f"//{url}")
+        return parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:
+        return None, None
+
+
 def _is_local(facts: Facts) -> bool:
     host = facts.text("vllm_server.host")
-    return host is None or host in LOCAL
+    told = address(facts.config)[0]
+    return (host is None or host in LOCAL) and (told is None or told in LOCAL)
 
 
 @rule(
