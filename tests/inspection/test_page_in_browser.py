@@ -220,13 +220,15 @@ def test_code_latex_json_tags_and_odd_characters_are_told_apart(
 ) -> None:
     shown = (
         "<think>see</think>\n```python\ndef f(x):\n    return x + 1  # one\n```\nso $\\frac{1}{2}$, \\boxed{4}, "
-        'p\u0430y and zero\u200bwidth\n```json\n{"a": [1, true]}\n```\n'
+        'p\u0430y and zero\u200bwidth\n```json\n{"a": [1, true]}\n```\nor ```\nelse\n```\n{not: json} '
+        '<tool_call>{"name": "f", "arguments": {"x": {"y": null}}}</tool_call>\n'
     )
     for row in sums:
         row["completion"] = shown + row["completion"]
     enter(browser, serve(score(sums, "sound_rewards.py:correct").reading_id)[0])
     find = "(s) => [...document.querySelectorAll('#completion ' + s)].map((e) => e.textContent)"
-    assert browser.run(f"({find})('.code .tok-word')") == ["def", "return", "true"]
+    assert browser.run(f"({find})('.code .tok-word')") == ["def", "return", "true", "else"]
+    assert browser.run(f"({find})('.json')") == ['{"name": "f", "arguments": {"x": {"y": null}}}']
     assert browser.run(f"({find})('.code .tok-comment')") == ["# one"]
     assert browser.run(f"({find})('.math')") == ["$\\frac{1}{2}$", "\\boxed{4}"]
     assert browser.run(f"({find})('.tag')")[:2] == ["<think>", "</think>"]

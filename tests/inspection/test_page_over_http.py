@@ -2,6 +2,8 @@
 
 import http.client
 import json
+import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -232,3 +234,24 @@ def test_the_app_page_is_one_document_that_loads_nothing(workspace: Workspace) -
     assert "src=" not in html.replace("script-src", "")
     assert "<link" not in html
     assert html.count("<script>") == 3
+
+
+def test_the_command_line_serves_the_page_until_the_reader_is_done(
+    workspace: Workspace, sums: Rows, reading_id: str
+) -> None:
+    arguments = ["read", reading_id, "--root", str(workspace.root), "--name", "Ann", "--no-browser", "--json"]
+    command = [sys.executable, "-m", "grpo_rlvr", *arguments]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        page = Page("http" + process.stderr.readline().rpartition("http")[2].strip())
+        page.ask("session", {"ticket": page.ticket})
+        assert page.ask("state")["suggested_name"] == "Ann"
+        row = page.ask("reader", {"name": "Ann", "kind": "person"})["rows"][0]["row"]
+        page.ask("verdict", verdict(row))
+        page.ask("done")
+        status = json.loads(process.stdout.read())
+        assert process.wait(timeout=20) == 1
+    assert (status["read"], status["gate"]["open"]) == (1, False)

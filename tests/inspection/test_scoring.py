@@ -233,10 +233,10 @@ def test_rewards_can_be_audited_alone_and_nothing_is_stored(workspace: Workspace
 def test_a_slow_reward_is_attacked_with_fewer_rows(workspace: Workspace, sums: Rows) -> None:
     slow = "import time\nfrom sound_rewards import correct\n\ndef slow(completions, **columns):\n"
     slow += "    with open('calls', 'a') as file:\n        file.write('x' * len(completions))\n"
-    slow += "    time.sleep(0.02 * len(completions))\n    return correct(completions, **columns)\n"
+    slow += "    time.sleep(0.005 * len(completions))\n    return correct(completions, **columns)\n"
     (workspace.root / "slow.py").write_text(slow, encoding="utf-8")
-    rows = sums[:20]
-    quick, patient = 4.0, 60.0
+    rows = sums[:10]
+    quick, patient = 1.0, 60.0
     calls = []
     for seconds in (quick, patient):
         with pytest.MonkeyPatch.context() as patch:

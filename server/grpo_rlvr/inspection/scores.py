@@ -22,7 +22,6 @@ from grpo_rlvr.models.score import Audit, ScoreError, ScoreResult
 from grpo_rlvr.workspace import Workspace
 
 Progress = Callable[[float, float, str], None]
-FORMAT = 1
 
 
 @dataclass
@@ -247,7 +246,6 @@ def _store(
             }
         )
     reading = {
-        "format": FORMAT,
         "reading_id": store.reading_id,
         "created": now(),
         "names": scored.names,

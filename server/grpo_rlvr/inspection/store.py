@@ -26,6 +26,7 @@ from grpo_rlvr.models.reading import Change
 from grpo_rlvr.workspace import Workspace
 
 ID = re.compile(r"[a-z0-9][a-z0-9-]{2,60}\Z")
+FORMAT = 1
 Event = dict[str, Any]
 
 
@@ -92,7 +93,7 @@ class ReadingStore:
         bound = {"key": seal.key_id(), "scores_sha256": hashlib.sha256(self.scores_file.read_bytes()).hexdigest()}
         write_atomic(self.journal_file, "")
         self._write_head(0, "")
-        write_json(self.reading_file, seal.sealed({**reading, **bound}))
+        write_json(self.reading_file, seal.sealed({"format": FORMAT, **reading, **bound}))
 
     def reading(self) -> dict[str, Any]:
         """Return the sealed description.
@@ -114,6 +115,8 @@ class ReadingStore:
                 where=self.reading_id,
                 remedy="Restore the file, or score and read again.",
             )
+        if value.get("format") != FORMAT:
+            raise self._edited(f"reading.json has format {value.get('format')}, this version reads {FORMAT}")
         return value
 
     def samples(self) -> list[dict[str, Any]]:

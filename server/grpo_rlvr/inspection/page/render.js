@@ -15,6 +15,7 @@ const Render = (() => {
       "while with yield").split(" "));
   const CODE = /("""[\s\S]*?"""|'''[\s\S]*?'''|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`)|(#[^\n]*|\/\/[^\n]*|\/\*[\s\S]*?\*\/)|(\b\d[\w.]*)|([A-Za-z_]\w*)/g;
   const JSONS = /("(?:\\.|[^"\\])*")|(-?\b\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\b)|(\b(?:true|false|null)\b)/g;
+  const OBJECT = /\{(?:[^{}]|\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\})*\}/g;
   const COMMAND = /(\\[A-Za-z]+|\\.)/g;
   // Math, tags, and characters that are not what they seem.
   const INLINE = /(\$\$[\s\S]+?\$\$|\\\[[\s\S]+?\\\]|\\\([\s\S]+?\\\)|\$[^\s$](?:[^$\n]{0,200}?[^\s$\\])?\$(?!\d)|\\(?:boxed|fbox)\s*\{(?:[^{}]|\{[^{}]*\})*\})|(<\/?[A-Za-z][\w-]{0,30}>|<\|[^<>|]{1,40}\|>)|([\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]|\udb40[\udc00-\udc7f])|([A-Za-z]+[\u0370-\u03ff\u0400-\u04ff][\w\u0370-\u04ff]*|[\u0370-\u03ff\u0400-\u04ff]+[A-Za-z][\w\u0370-\u04ff]*)/g;
@@ -96,6 +97,16 @@ const Render = (() => {
     });
   }
 
+  /* Prose, with the JSON objects in it told apart: a tool call, or an answer that is asked for as JSON. */
+  function prose(parent, text) {
+    scan(parent, text, OBJECT, inline, (to, [found]) => {
+      if (!found.includes('"') || !isJson(found)) return inline(to, found);
+      const node = element("span", "json");
+      json(node, found);
+      to.append(node);
+    });
+  }
+
   function block(parent, label, body) {
     const node = element("code", "code");
     node.dataset.lang = label || "text";
@@ -108,9 +119,10 @@ const Render = (() => {
   function rich(parent, text) {
     if (text.length > HIGHLIGHT_UP_TO) return bare(parent, text);
     if (isJson(text)) return block(parent, "json", text);
-    const fences = /(^|\n)(```|~~~)([^\n`]*)\n([\s\S]*?)(?:\n\2[ \t]*(?=\n|$)|$)/g;
-    scan(parent, text, fences, inline, (to, [whole, , fence, label, body]) => {
-      to.append(element("span", "fence", (whole.startsWith("\n") ? "\n" : "") + fence + label));
+    // A fence may open in the middle of a line, as models do; it closes on a line of its own, or with the text.
+    const fences = /(```|~~~)([\w+#.-]*[ \t]*)\n([\s\S]*?)(?:\n\1[ \t]*(?=\n|$)|$)/g;
+    scan(parent, text, fences, prose, (to, [whole, fence, label, body]) => {
+      to.append(element("span", "fence", fence + label));
       block(to, label.trim().toLowerCase(), body);
       if (whole.endsWith(fence)) to.append(element("span", "fence", fence));
     });
