@@ -236,7 +236,7 @@ def test_a_slow_reward_is_attacked_with_fewer_rows(workspace: Workspace, sums: R
     slow += "    time.sleep(0.005 * len(completions))\n    return correct(completions, **columns)\n"
     (workspace.root / "slow.py").write_text(slow, encoding="utf-8")
     rows = sums[:10]
-    quick, patient = 1.0, 60.0
+    quick, patient = 0.2, 60.0
     calls = []
     for seconds in (quick, patient):
         with pytest.MonkeyPatch.context() as patch:
@@ -246,7 +246,7 @@ def test_a_slow_reward_is_attacked_with_fewer_rows(workspace: Workspace, sums: R
             inspection.audit_rewards(rows, [spec("slow.py:slow")], workspace)
         calls.append(len((workspace.root / "calls").read_text(encoding="utf-8")))
         (workspace.root / "calls").unlink()
-    assert calls[0] < calls[1] / 1.5
+    assert calls[0] < calls[1]
 
 
 def test_the_status_shows_the_scores_apart_by_what_the_reader_said(
