@@ -202,7 +202,7 @@ def status(result: RunStatus) -> None:
         table(("held-out reward", "before", "after", "difference"), (
             (r.reward, share(r.before), share(r.after), share(r.difference)) for r in result.evaluation.rewards
         ))  # fmt: skip
-    _lines("Diagnosis so far", result.diagnosis)
+    _lines("Diagnosis so far", result.diagnosis or [])
     _lines("End of the log", result.log_tail)
     console.print(f"folder {escape(result.folder)}")
 

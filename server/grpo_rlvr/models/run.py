@@ -5,6 +5,7 @@ from typing import Any, Literal
 from pydantic import Field, JsonValue
 
 from grpo_rlvr.models.common import Interval, JsonObject, Model, RewardSpec
+from grpo_rlvr.models.recommend import Label
 
 RunState = Literal["planned", "starting", "running", "halted", "finished", "failed", "stopped", "lost"]
 RunKind = Literal["train", "sample"]
@@ -94,7 +95,7 @@ class GuardSpec(Model):
     truncated_logs: int | None = Field(
         default=50, ge=1, description="Logs in a row with every completion cut off; none: never."
     )
-    labels: list[str] = Field(default_factory=list, description="Diagnosis labels that halt the run.")
+    labels: list[Label] = Field(default_factory=list, description="Diagnosis labels that halt the run.")
 
 
 class RunSpec(Model):
@@ -257,7 +258,9 @@ class RunStatus(Model):
     metrics: dict[str, JsonValue] = Field(default_factory=dict, description="Latest logged metrics.")
     checkpoints: list[int] = Field(default_factory=list, description="Steps with a complete checkpoint.")
     evaluation: EvaluationResult | None = None
-    diagnosis: list[str] = Field(default_factory=list, description="Labels that the metrics so far support.")
+    diagnosis: list[str] | None = Field(
+        default=None, description="Labels that the metrics so far support; null: too few rows yet, or no scipy here."
+    )
     gpus: list[GpuUse] = Field(default_factory=list)
     log_tail: list[str] = Field(default_factory=list, description="End of the log, when the run went wrong.")
     digest: str | None = None

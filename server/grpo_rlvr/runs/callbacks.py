@@ -72,9 +72,9 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]
         """Stop with a checkpoint when any rank was asked to."""
         reason = self.flag.check()
         if self._any_rank(bool(reason)):
-            self._end(
-                "stopped", f"{reason or 'stopped: another rank was asked to'} (step {state.global_step})", control
-            )
+            why = reason or "stopped: another rank was asked to"
+            kind = "halted" if self.flag.halting else "stopped"
+            self._end(kind, f"{why} (step {state.global_step})", control)
         self._note_step(state)
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

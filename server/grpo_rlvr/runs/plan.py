@@ -170,6 +170,10 @@ def phases(plan: Plan, folder: Path) -> list[dict[str, Any]]:
     server = server_phase(plan.spec.vllm, plan.model, plan.interpreter)
     if server is not None:
         found.append(server)
+    if plan.spec.guards.labels and plan.spec.launcher.machines == 1:
+        from grpo_rlvr.runs.watch import watch_phase
+
+        found.append(watch_phase(folder, ATTEMPT))
     training = {**environment, **plan.spec.launcher.env, "TENSORBOARD_LOGGING_DIR": str(folder / "tensorboard")}
     config = folder / "accelerate.json"
     found.append({"name": "train", "argv": train_command(python, config, folder, ATTEMPT), "environment": training})

@@ -15,7 +15,8 @@ def write_record(path: Path, value: Any, *, durable: bool = True) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         with temporary.open("w", encoding="utf-8") as file:
-            json.dump(value, file, ensure_ascii=False, indent=1)
+            # One call of the compiled encoder: this is written at every training step.
+            file.write(json.dumps(value, ensure_ascii=False))
             file.flush()
             if durable:
                 os.fsync(file.fileno())

@@ -120,6 +120,6 @@ def _phases_left(folder: RunFolder) -> list[dict[str, Any]]:
     if record is None:
         raise InputError(f"the plan of '{folder.run_id}' is gone", where="resume", remedy="Launch a new run.")
     done = {row["name"] for row in iter_rows(folder.path / "phases_done.jsonl")}
-    # A server is there for training alone.
-    skipped = done | ({"vLLM server"} if "train" in done else set())
+    # The server and the watcher are there for training alone.
+    skipped = done | ({"vLLM server", "watch"} if "train" in done else set())
     return [phase for phase in record["phases"] if phase["name"] not in skipped]

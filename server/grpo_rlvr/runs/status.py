@@ -15,6 +15,7 @@ from grpo_rlvr.runs.process import end_all
 from grpo_rlvr.runs.records import iter_rows, tail_lines, write_record
 from grpo_rlvr.runs.state import State, read_state
 from grpo_rlvr.runs.store import RunFolder, RunStore, iso
+from grpo_rlvr.runs.watch import live_labels
 from grpo_rlvr.workspace import Workspace
 
 LOG_TAIL = 20
@@ -47,6 +48,7 @@ def run_status(run_id: str, workspace: Workspace) -> RunStatus:
         metrics={k: v for k, v in (state.progress.get("metrics") or {}).items() if k != "time"},
         checkpoints=complete_steps(folder.output()) if record.get("kind") == "train" else [],
         evaluation=_evaluation(folder),
+        diagnosis=live_labels(folder.path) if record.get("kind") == "train" else None,
         gpus=_gpus(record) if state.alive else [],
         log_tail=log_tail(folder) if wrong else [],
         digest=record.get("digest"),

@@ -21,7 +21,7 @@ class StopFlag:
 
     def __init__(self, folder: Path, attempt: int) -> None:
         self.folder, self.attempt = folder, attempt
-        self.reason = ""
+        self.reason, self.halting = "", False
         self.supervisor = read_record(folder / "attempts" / str(attempt) / "process.json")
         signal.signal(signal.SIGTERM, lambda number, frame: self._set("stopped: the process got SIGTERM"))
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -31,6 +31,7 @@ class StopFlag:
         """Return the reason to stop, empty when there is none."""
         request = read_record(self.folder / "stop.json")
         if request and request.get("attempt") == self.attempt:
+            self.halting = bool(request.get("halt"))
             self._set(str(request.get("reason") or "stopped on request"))
         self._check_supervisor()
         return self.reason

@@ -91,6 +91,8 @@ class Supervisor:
         except OSError as error:
             raise Ended("failed", f"cannot start '{phase['argv'][0]}': {error.strerror}") from None
         self.children.append(child)
+        if phase.get("background"):
+            return
         if phase.get("health"):
             self.services.append(child)
             self._await_health(phase, child)
