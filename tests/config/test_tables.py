@@ -7,10 +7,13 @@ from importlib.metadata import version
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from grpo_rlvr.config import known_versions, newest_version, table
 from grpo_rlvr.config.tables import inherited_fields, lifetimes, table_version
+from grpo_rlvr.config.typecheck import wrongly_typed
 from grpo_rlvr.errors import InputError
 
 # Prints the real dataclass's fields: name -> default (enumerations by value, factories called).
@@ -98,3 +101,20 @@ def test_a_development_version_has_the_fields_of_its_release() -> None:
 def test_a_version_without_grpo_is_refused_with_the_remedy(text: str) -> None:
     with pytest.raises(InputError, match=r"1\.16\.0|0\.14"):
         table_version(text)
+
+
+ANY = st.one_of(
+    st.none(), st.booleans(), st.integers(-5, 5), st.floats(-5, 5), st.sampled_from(["", "a", "1", "{}", "{", "[]"]),
+    st.lists(st.integers(0, 3), max_size=2),
+    st.dictionaries(st.sampled_from(["a", "b"]), st.integers(0, 3), max_size=2),
+)  # fmt: skip
+
+
+@settings(max_examples=400, deadline=None, database=None)
+@given(name=st.sampled_from(sorted(table("1.16.0").fields)), value=ANY)
+def test_the_type_check_refuses_nothing_that_the_schema_takes(name: str, value: Any) -> None:
+    fields = table("1.16.0")
+    spec = {key: item for key, item in fields.fields[name].items() if key == "type"}
+    if Draft202012Validator(spec).is_valid(value) and name in wrongly_typed({name: value}, fields):
+        # Stricter on purpose: a whole float for an integer, and text that only looks like an object.
+        assert isinstance(value, float) or (isinstance(value, str) and value.startswith("{"))

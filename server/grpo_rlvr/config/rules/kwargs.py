@@ -13,6 +13,8 @@ from grpo_rlvr.errors import nearest
 
 # A config of hundreds of unknown names is no GRPOConfig at all; the first ones say enough.
 MAX_NAMES = 25
+# Releases whose deprecated kwargs still do what they always did: their removal concerns an upgrade only.
+STILL_WORKING = ">=0.26,<0.28"
 OLD = {"versions": {"trl": "1.16.0", "transformers": "5.24.0"}}
 
 
@@ -167,32 +169,63 @@ def _is_on(value: Any, default: Any) -> bool:
     return value is not None and value is not False and value != default
 
 
+def _deprecated(config: ConfigView, table: Table, *, own: bool) -> list[str]:
+    """Return the given kwargs that are on and announced to go: TRL's own ones, or the inherited ones."""
+    specs = {name: table.fields.get(name, {}) for name in config.given}
+    return [
+        name
+        for name, spec in specs.items()
+        if spec.get("deprecated")
+        and (spec.get("x-from") == "trl") == own
+        and _is_on(config.given[name], spec.get("default"))
+    ]
+
+
 @rule(
     "deprecated-kwarg",
     severity="warning",
     what="TRL has announced that the kwarg will go, and warns about it.",
-    why="It works for now with a FutureWarning, and is to be removed in TRL 2.0.",
+    why="It does nothing any more (vllm_* in 0.16 and 0.17), has lost its purpose (use_liger_kernel), or goes in TRL "
+        "2.0.",
     bad=Example({"use_liger_kernel": True}),
     good=Example({"model_init_kwargs": {"use_kernels": True}}),
     sources=("trl/trainer/base_config.py", "trl/trainer/grpo_config.py"),
     fix_safety="Safe: the replacement computes the same.",
 )
-def deprecated_kwarg(config: ConfigView, table: Table) -> Outcome:
+def deprecated_kwarg(config: ConfigView, versions: Versions, table: Table) -> Outcome:
     found = []
-    for name, value in config.given.items():
-        spec = table.fields.get(name, {})
-        if not spec.get("deprecated") or spec.get("x-from") != "trl" or not _is_on(value, spec.get("default")):
-            continue
+    for name in [] if versions.trl_is(STILL_WORKING) else _deprecated(config, table, own=True):
         if name == "use_liger_kernel":
             message = (
-                "use_liger_kernel is deprecated and goes in TRL 2.0; since 1.15 it no longer provides the fused "
-                "loss, which is "
-                "built in. Remove it; for layer kernels use model_init_kwargs={'use_kernels': True}."
+                "use_liger_kernel is deprecated and goes in TRL 2.0; since 1.15 it no longer provides the fused loss, "
+                "which is built in. Remove it; for layer kernels use model_init_kwargs={'use_kernels': True}."
             )
-            found.append(fail(name, value=value, message=message, unset=(name,), safe=True))
+            found.append(fail(name, value=config.given[name], message=message, unset=(name,), safe=True))
             continue
+        found.append(_replaced(config, name, f"{name} is deprecated.", RENAMED.get(name, Replacement())))
+    return found or PASS
+
+
+@rule(
+    "kwarg-gone-in-next-release",
+    severity="info",
+    trl=STILL_WORKING,
+    what="The kwarg works in this TRL and is gone in 0.28 (wandb_log_unique_prompts in 0.27).",
+    why="Nothing is wrong here; after an upgrade GRPOConfig raises TypeError for it.",
+    bad=Example({"max_prompt_length": 512}, {"versions": {"trl": "0.27.2"}}),
+    good=Example({"max_completion_length": 512}, {"versions": {"trl": "0.27.2"}}),
+    sources=("trl wheels 0.26 and 0.27",),
+    fix_safety="Safe where the new name is there already; dropping a limit on prompts is not.",
+)
+def kwarg_gone_in_next_release(config: ConfigView, table: Table) -> Outcome:
+    found = []
+    for name in _deprecated(config, table, own=True):
         replacement = RENAMED.get(name, Replacement())
-        found.append(_replaced(config, name, f"{name} is deprecated.", replacement))
+        if any(config.exists(to) for to in replacement.to):
+            found.append(_replaced(config, name, f"{name} is deprecated.", replacement))
+        else:
+            message = f"{name} works here and is gone from 0.28 on. {replacement.note}".strip()
+            found.append(fail(name, value=config.given[name], message=message))
     return found or PASS
 
 
@@ -208,15 +241,16 @@ def deprecated_kwarg(config: ConfigView, table: Table) -> Outcome:
 )
 def deprecated_inherited_kwarg(config: ConfigView, table: Table) -> Outcome:
     found = []
-    for name, value in config.given.items():
-        spec = table.fields.get(name, {})
-        if not spec.get("deprecated") or spec.get("x-from") == "trl" or not _is_on(value, spec.get("default")):
-            continue
-        replacement = RENAMED.get(name)
-        if replacement is None:
-            found.append(fail(name, value=value, message=f"{name} is deprecated in transformers {table.transformers}."))
+    for name in _deprecated(config, table, own=False):
+        replacement, note = (
+            RENAMED.get(name, Replacement()),
+            f"{name} is deprecated in transformers {table.transformers}.",
+        )
+        if any(config.exists(to) for to in replacement.to):
+            found.append(_replaced(config, name, note, replacement))
         else:
-            found.append(_replaced(config, name, f"{name} is deprecated.", replacement))
+            message = f"{note} {replacement.note}".strip()
+            found.append(fail(name, value=config.given[name], message=message))
     return found or PASS
 
 
@@ -226,5 +260,6 @@ RULES = (
     argument_of_something_else,
     unknown_kwarg,
     deprecated_kwarg,
+    kwarg_gone_in_next_release,
     deprecated_inherited_kwarg,
 )
