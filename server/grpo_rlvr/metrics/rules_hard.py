@@ -166,7 +166,7 @@ def _no_gradient(s: Signals) -> LabelFinding | None:
     import numpy as np
 
     grad, spread, uniform = s.get("grad_norm"), s.get("reward_std"), s.get("zero_std")
-    if grad is None or grad.n < 5 or float(np.abs(grad.values).max()) > 0.0:
+    if grad is None or grad.n < 2 or float(np.abs(grad.values).max()) > 0.0:
         return None
     alive = uniform is not None and float(np.median(uniform.values)) < 0.9
     if not alive and not (uniform is None and spread is not None and float(np.median(spread.values)) > 0.0):
@@ -233,9 +233,12 @@ def offpolicy_mismatch(s: Signals, c: Context) -> LabelFinding | None:
     gap, kl, ratio, ess, clip = (s.get(name) for name in ("logp_gap", "mismatch_kl", "is_mean", "ess", "clip_frac"))
     limit = MISMATCH_KL_MOE if c.moe else MISMATCH_KL_DENSE
     level = False
-    if kl is not None and _recent(kl) > limit:
+    grown = kl is not None and kl.enough and kl.ratio > 3.0 and kl.end > limit / 5
+    if kl is not None and (_recent(kl) > limit or grown):
         level = True
-        facts.append(kl.evidence(f"KL between sampler and trainer is {_recent(kl):.3g}, expected below {limit:g}"))
+        facts.append(
+            kl.evidence(f"KL between sampler and trainer {kl.start:.3g} to {_recent(kl):.3g}, expected below {limit:g}")
+        )
     if gap is not None and (_recent(gap) > 0.1 or (gap.n >= FEW and gap.ratio > 3.0 and gap.end > 0.02)):
         facts.append(gap.evidence(f"log-probability gap {gap.start:.3g} to {gap.end:.3g}"))
     if ratio is not None and ratio.n >= 2 and _recent(ratio) < 0.5:

@@ -10,7 +10,7 @@ from grpo_rlvr.models.recommend import Confidence, Evidence, LabelFinding
 def policy_falls_apart(s: Signals, c: Context) -> LabelFinding | None:
     """The reward falls; with it, usually, entropy, KL, gradients or the sampler gap move."""
     reward = s.get("reward")
-    if reward is None or reward.n < FEW or not reward.falls:
+    if reward is None or not reward.enough or not reward.falls:
         return _dies_at_once(s, reward) or _entropy_runs_away(s)
     company = [e for name in ("entropy", "logp_gap", "kl", "grad_norm") if (e := _moved_away(s, name))]
     best = max(reward.peak, reward.start)
@@ -18,6 +18,8 @@ def policy_falls_apart(s: Signals, c: Context) -> LabelFinding | None:
     row = reward.break_row
     where = f", breaking at row {row}" if row else ""
     text = f"reward falls from {best:.3g} (best fifth) to {reward.end:.3g}{where}"
+    if reward.n < FEW and not dead:
+        return None
     if dead:
         return finding(
             "divergence_nan",
@@ -38,7 +40,7 @@ def policy_falls_apart(s: Signals, c: Context) -> LabelFinding | None:
 def _dies_at_once(s: Signals, reward: Signal | None) -> LabelFinding | None:
     """The first rows earn more than any row of the second half ever does, and the entropy breaks out in between."""
     entropy, uniform = s.get("entropy"), s.get("zero_std")
-    if reward is None or reward.n < FEW:
+    if reward is None or reward.n < FEW or reward.unordered:
         return None
     if uniform is not None and uniform.n == reward.n and float(uniform.values[0]) < 0.8:
         rest, alive = reward.values[1:], float(reward.values[0])
@@ -70,7 +72,7 @@ def _dies_at_once(s: Signals, reward: Signal | None) -> LabelFinding | None:
 
 def _moved_away(s: Signals, name: str) -> Evidence | None:
     signal = s.get(name)
-    if signal is None or signal.n < FEW or signal.start <= 0 or signal.ratio < 3.0:
+    if signal is None or not signal.enough or signal.start <= 0 or signal.ratio < 3.0:
         return None
     return signal.evidence(
         f"{name} rises to {signal.ratio:.3g} times its start ({signal.start:.3g} to {signal.end:.3g})"
@@ -133,7 +135,7 @@ def _same_column(one: Signal, other: Signal) -> bool:
 def length_bias(s: Signals, c: Context) -> LabelFinding | None:
     """Answers grow while the reward does not."""
     length, reward, cut = s.get("length"), s.get("reward"), s.get("clipped")
-    if length is None or reward is None or length.n < FEW or reward.n < FEW:
+    if length is None or reward is None or not length.enough or not reward.enough:
         return None
     if length.direction != "up" or length.ratio < GROWN or _gained(reward):
         return None
@@ -153,7 +155,7 @@ def length_bias(s: Signals, c: Context) -> LabelFinding | None:
 def length_collapse(s: Signals, c: Context) -> LabelFinding | None:
     """Answers shrink to under a quarter and the reward goes with them."""
     length, reward = s.get("length"), s.get("reward")
-    if length is None or reward is None or length.n < FEW or length.start <= 0:
+    if length is None or reward is None or not length.enough or length.start <= 0:
         return None
     shortest = float(length.blocks.min()) if length.n >= WEAK else length.end
     if shortest > QUARTER * length.start or not reward.falls:
@@ -170,7 +172,7 @@ def length_collapse(s: Signals, c: Context) -> LabelFinding | None:
 def entropy_collapse(s: Signals, c: Context) -> LabelFinding | None:
     """Entropy is spent for nothing: the reward is flat or falls, and is not near its top."""
     entropy, reward = s.get("entropy"), s.get("reward")
-    if entropy is None or reward is None or entropy.n < FEW or entropy.start <= 0:
+    if entropy is None or reward is None or not entropy.enough or entropy.start <= 0:
         return None
     if entropy.ratio > SPENT or not entropy.falls:
         return None

@@ -31,11 +31,12 @@ WINDOW_CHANGE = 0.25
 class Signal:
     """A series with its statistics, computed when asked for.
 
-    `aggregated` says that each value is already a mean over a window of steps.
+    `aggregated` says that each value is already a mean over a window of steps, `unordered` that each is another run.
     """
 
     series: Series
     aggregated: bool = False
+    unordered: bool = False
     level: float = P_TREND
 
     @property
@@ -45,6 +46,11 @@ class Signal:
     @property
     def n(self) -> int:
         return len(self.series.values)
+
+    @property
+    def enough(self) -> bool:
+        """True when the series can carry a claim about its course: ten rows, or three window means."""
+        return not self.unordered and (self.n >= FEW or (self.aggregated and self.n >= 3))
 
     @cached_property
     def ends(self) -> tuple[float, float]:
@@ -76,7 +82,7 @@ class Signal:
     @cached_property
     def trend(self) -> Trend | None:
         """Over all rows, None below ten."""
-        return trend(self.values) if self.n >= FEW else None
+        return trend(self.values) if self.n >= FEW and not self.unordered else None
 
     @cached_property
     def peak(self) -> float:
@@ -90,6 +96,8 @@ class Signal:
     @cached_property
     def direction(self) -> Direction:
         """up, down or flat; unknown below ten rows (below three windows)."""
+        if self.unordered:
+            return "unknown"
         if self.n < FEW:
             return self._few()
         return self._moved(self.level)
@@ -125,9 +133,7 @@ class Signal:
     @cached_property
     def falls(self) -> bool:
         """The falling-reward test: over the run, from its best fifth on, and for a sudden end."""
-        if self.n < FEW:
-            return self.direction == "down"
-        if self.n < WEAK:
+        if self.n < WEAK or self.unordered:
             return self.direction == "down"
         loose = self.level * P_FALLING_REWARD / P_TREND
         return self._moved(loose) == "down" or self._falls_from_peak() or self._dropped_dead()
@@ -160,7 +166,7 @@ class Signal:
     @cached_property
     def break_row(self) -> int | None:
         """Row at which the level changes, None without a clear break or below 25 rows."""
-        if self.n < 25:
+        if self.n < 25 or self.unordered:
             return None
         index, p = pettitt(self.values)
         return int(self.series.rows[index]) if p < P_BREAK else None
@@ -210,7 +216,7 @@ class Signals:
         made: dict[int, Signal] = self.__dict__["_made"]
         if id(series) not in made:
             aggregated = self.log.kind in ("windows", "summary") or (len(series) <= 3 < self.log.rows)
-            made[id(series)] = Signal(series, aggregated, self.level)
+            made[id(series)] = Signal(series, aggregated, self.log.kind == "runs", self.level)
         return made[id(series)]
 
     @property

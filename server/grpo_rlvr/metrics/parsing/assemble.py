@@ -108,7 +108,31 @@ def assemble(scan: Scan, source: str) -> ParsedLog:
         _add_evaluation(log, table.evaluation)
     if scan.stream not in tables:
         _add_evaluation(log, scan.stream.evaluation)
+    _stand_in(log)
+    _report_gaps(log)
     return log
+
+
+def _stand_in(log: ParsedLog) -> None:
+    """Without a reward column, read the only reward function, or a measure of success, as the measure of progress."""
+    if "reward" in log.series:
+        return
+    held_out = {name: series for name, series in log.evaluation.items() if series.quantity in ("reward", "accuracy")}
+    for candidates in (log.components, log.accuracies, held_out):
+        if candidates and (len(candidates) == 1 or candidates is not log.components):
+            column, series = max(candidates.items(), key=lambda item: len(item[1]))
+            log.series["reward"] = series
+            log.notes.append(f"no reward column: '{column}' is read as the measure of progress")
+            return
+
+
+def _report_gaps(log: ParsedLog) -> None:
+    """Say where rows lack what others have: reused batches log neither reward nor length."""
+    reward = log.series.get("reward")
+    if log.kind == "rows" and reward is not None and 0 < len(reward) < 0.9 * log.rows / log.stride:
+        log.notes.append(
+            f"the reward stands on {len(reward)} of {log.rows} rows: rows of reused batches carry none (no zeros)"
+        )
 
 
 def _fill(log: ParsedLog, table: Table) -> None:
@@ -158,7 +182,7 @@ def _series(columns: Columns, column: str, found: Meaning, start: int, stop: int
     values = raw[where] * found.scale
     quantity = QUANTITIES[found.quantity]
     if quantity.unit == "share" and len(values) and found.scale == 1.0 and 1.5 < float(values.max()) <= 100.0:
-        values = values / 100.0
+        values = values / 100.0  # percent without a sign
     if found.flip:
         values = 1.0 - values
     nonfinite = columns.nonfinite.get(column, Nonfinite())

@@ -19,6 +19,11 @@ _WANDB_RUN = re.compile(r"^.+ - (?P<metric>[\w./]+?)(?P<bound>__(?:MIN|MAX))?$")
 _RUN_COLUMNS = frozenset(
     {"run", "exp", "experiment", "run_name", "name", "config", "model", "variant", "arm", "seed", "setting", "method"}
 )
+# A sweep: the first column is what differs between the runs, and nothing says where in a run a row stands.
+_SWEPT = frozenset(
+    {"lr", "learning_rate", "beta", "temperature", "num_generations", "epsilon", "epsilon_high", "batch_size"}
+)
+_ORDER = frozenset({"step", "steps", "global_step", "epoch", "iteration", "iter"})
 _METRIC_COLUMNS = frozenset({"metric", "metrics", "key", "name", "quantity", "measure", "column"})
 
 
@@ -202,7 +207,7 @@ def _is_runs(header: list[str], rows: list[list[str]]) -> bool:
     first_is_words = sum(not _is_number(cells[0]) and range_end(cells[0]) is None for cells in rows) * 2 > len(rows)
     if names & _RUN_COLUMNS and first_is_words:
         return True
-    if normalise(header[0]) in _RUN_COLUMNS - {"seed"}:
+    if normalise(header[0]) in _RUN_COLUMNS | _SWEPT and not names & _ORDER:
         return True
     return first_is_words and bool(names & {"lr", "learning_rate", "beta", "steps_run", "warmup"})
 
