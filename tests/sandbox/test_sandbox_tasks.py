@@ -78,7 +78,9 @@ def test_broken_solutions_and_stubs_are_graded_as_plain_execution_does() -> None
     rows = [{"tests": tests} for _, tests in found]
     scores = [verdict.score for verdict in UnitTest().grade_batch(programs, rows)]
     plain = [float(plainly(program, tests)) for program, (_, tests) in zip(programs, found, strict=True)]
-    assert scores == plain
+    # A broken `__eq__` that is always true pays itself in plain execution; here a value is never asked what it equals.
+    stricter = {program for program, score, paid in zip(programs, scores, plain, strict=True) if score != paid}
+    assert all("def __eq__" in program for program in stricter) and len(stricter) <= 1
     assert sum(plain) < 0.1 * len(plain)
     assert {verdict.score for verdict in UnitTest().grade_batch(["x = 1"] * len(rows), rows)} == {0.0}
 

@@ -29,12 +29,16 @@ def prctl(option: int, value: int = 0) -> None:
         raise _failure(f"prctl {option}")
 
 
-def drop_capabilities() -> None:
-    """Empty the bounding set and all capability sets of this thread."""
+def drop_bounding_set() -> None:
+    """Let nothing that is run from here on gain a capability; what this process holds, it keeps."""
     zero = ctypes.c_ulong(0)
     for capability in range(64):
         if _libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), zero, zero, zero) < 0:
-            break  # past the last capability, or no CAP_SETPCAP: the emptied sets below bind either way
+            return  # past the last capability, or not allowed to: then there is none to keep from a child either
+
+
+def drop_capabilities() -> None:
+    """Empty all capability sets of this thread."""
     header, nothing = struct.pack("<Ii", 0x20080522, 0), bytes(24)
     if _libc.capset(ctypes.c_char_p(header), ctypes.c_char_p(nothing)):
         raise _failure("capset")
@@ -118,8 +122,6 @@ _CLONE_NAMESPACES = 0x7E020000 | 0x00000080
 # Patched with the child's own pid just before the filter is loaded: signals reach nobody else.
 _PID_MARK = 0x5AA5C33C
 
-# Calls whose arguments decide, handled one by one below; they are not in the plain allowlist.
-_CONDITIONAL = frozenset({"clone", "clone3", "kill", "tgkill", "tkill", "prctl", "ioctl", "socketpair", "prlimit64"})
 _PRCTL_ALLOWED = (15, 16, 3, 0x53564D41)  # set and get the thread name, dumpable, name a memory area
 _IOCTL_ALLOWED = (0x5401, 0x541B, 0x5421, 0x5450, 0x5451, 0x5413)  # terminal?, bytes waiting, blocking, cloexec, size
 
@@ -156,18 +158,8 @@ def _clone_rules(threads: bool) -> list[_Instruction]:
     ]
 
 
-def _program(machine: str, threads: bool) -> list[_Instruction]:
-    column = 0 if machine == "x86_64" else 1
-    numbers = {name: entry[column] for name, entry in _syscalls.NUMBERS.items()}
-    program: list[_Instruction] = [
-        (_LOAD, 0, 0, _OFFSET_ARCH),
-        (_EQUAL, 1, 0, _syscalls.AUDIT_ARCH[machine]),
-        (_RETURN, 0, 0, _KILL),
-        (_LOAD, 0, 0, _OFFSET_NUMBER),
-    ]
-    if machine == "x86_64":
-        program += [(_AT_LEAST, 0, 1, _X32_BIT), (_RETURN, 0, 0, _error(errno.ENOSYS))]
-    conditional = {
+def _conditional(threads: bool) -> dict[str, list[_Instruction]]:
+    return {
         "clone": _clone_rules(threads),
         "clone3": [(_RETURN, 0, 0, _error(errno.ENOSYS))],  # its flags lie in memory; libc falls back to clone
         "kill": _one_of(0, (_PID_MARK,), errno.EPERM),
@@ -178,14 +170,50 @@ def _program(machine: str, threads: bool) -> list[_Instruction]:
         "socketpair": _one_of(0, (1,), errno.EACCES),  # AF_UNIX, for event loops
         "prlimit64": _one_of(0, (0, _PID_MARK), errno.EPERM),  # its own limits; the hard ones stay
     }
-    for name, body in conditional.items():
-        number = numbers[name]
-        assert number is not None
-        program += [(_EQUAL, 0, len(body), number), *body]
-    for name, entry in numbers.items():
-        if entry is not None and name not in _CONDITIONAL:
-            program += [(_EQUAL, 0, 1, entry), (_RETURN, 0, 0, _ALLOW)]
-    return [*program, (_RETURN, 0, 0, _error(errno.EPERM))]
+
+
+def _program(machine: str, threads: bool) -> list[_Instruction]:
+    head: list[_Instruction] = [
+        (_LOAD, 0, 0, _OFFSET_ARCH),
+        (_EQUAL, 1, 0, _syscalls.AUDIT_ARCH[machine]),
+        (_RETURN, 0, 0, _KILL),
+        (_LOAD, 0, 0, _OFFSET_NUMBER),
+    ]
+    if machine == "x86_64":
+        head += [(_AT_LEAST, 0, 1, _X32_BIT), (_RETURN, 0, 0, _error(errno.ENOSYS))]
+    return head + _search(_intervals(machine, threads))
+
+
+_Interval = tuple[int, list[_Instruction]]
+
+
+def _intervals(machine: str, threads: bool) -> list[_Interval]:
+    """Return where, in the order of call numbers, the answer changes, and what it is from there on."""
+    column, conditional = (0 if machine == "x86_64" else 1), _conditional(threads)
+    refuse: list[_Instruction] = [(_RETURN, 0, 0, _error(errno.EPERM))]
+    allow: list[_Instruction] = [(_RETURN, 0, 0, _ALLOW)]
+    rules = {
+        number: conditional.get(name, allow)
+        for name, entry in _syscalls.NUMBERS.items()
+        if (number := entry[column]) is not None
+    }
+    found: list[_Interval] = [(0, rules.get(0, refuse))]
+    for number in sorted({*rules, *(number + 1 for number in rules)} - {0}):
+        rule = rules.get(number, refuse)
+        if rule is not found[-1][1]:
+            found.append((number, rule))
+    return found
+
+
+def _search(intervals: list[_Interval]) -> list[_Instruction]:
+    """Return a binary search: the kernel walks the filter for every call number when a child loads it."""
+    if len(intervals) == 1:
+        return intervals[0][1]
+    middle = len(intervals) // 2
+    below, above = _search(intervals[:middle]), _search(intervals[middle:])
+    if len(below) <= 255:
+        return [(_AT_LEAST, len(below), 0, intervals[middle][0]), *below, *above]
+    raise ValueError("half of the filter is longer than a jump")
 
 
 class _FilterProgram(ctypes.Structure):

@@ -13,12 +13,16 @@ Level = Literal["bwrap+landlock+seccomp", "bwrap+seccomp", "landlock+seccomp"]
 # The strongest first.
 LEVELS: tuple[Level, ...] = ("bwrap+landlock+seccomp", "bwrap+seccomp", "landlock+seccomp")
 
-# Order of import; all of them run inside the worker.
-WORKER_MODULES = (
-    "_syscalls", "_kernel", "_codec", "_link", "_candidate", "_source", "_files", "_pytest_face", "_collect",
-    "_remote", "_tester", "_worker",
-)  # fmt: skip
-PACKAGE = "rlvr_rewards.sandbox"
+Kind = Literal["program", "tests"]
+# In the order of import. A worker for plain values and scripts stays small, since every fork copies its page tables; a
+# worker for tests also holds the tester.
+WORKER_MODULES: dict[Kind, tuple[str, ...]] = {
+    "program": ("_syscalls", "_kernel", "_codec", "_candidate", "_worker"),
+    "tests": (
+        "_syscalls", "_kernel", "_codec", "_link", "_candidate", "_objects", "_source", "_files", "_pytest_face",
+        "_collect", "_remote", "_tester", "_worker",
+    ),
+}  # fmt: skip
 # Unused by distributions; each worker takes another one, so that process counts of parallel samples never add up.
 FIRST_UID, UIDS = 61_000, 4_000
 SYSTEM_PATHS = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/local/lib", "/usr/share/zoneinfo", "/etc/ld.so.cache")
@@ -79,11 +83,12 @@ def interpreter() -> str:
     return str(Path(getattr(sys, "_base_executable", sys.executable) or sys.executable).resolve())
 
 
-def command(level: Level, index: int, preload: tuple[str, ...]) -> Command:
+def command(level: Level, kind: Kind, index: int, preload: tuple[str, ...]) -> Command:
     """Return how to start a worker.
 
     Args:
         level: The stack of protection.
+        kind: What the worker is for.
         index: The worker's number in its pool.
         preload: Installed packages that programs may import; their folder becomes readable.
     """
@@ -93,7 +98,7 @@ def command(level: Level, index: int, preload: tuple[str, ...]) -> Command:
     config: dict[str, Any] = {
         "read_only": readable, "landlock": level != "bwrap+seccomp", "packages": packages, "preload": list(preload),
         "uid": FIRST_UID + (os.getpid() * 37 + index) % UIDS if root else None,
-        "user_namespace": level.startswith("bwrap") and not root,
+        "user_namespace": level.startswith("bwrap") and not root, "tests": kind == "tests",
     }  # fmt: skip
     # -S: no site-packages; -P: no working folder on the path; the environment is ours, so -E would only undo the seed.
     python = [interpreter(), "-s", "-S", "-B", "-P", "-c", BOOTSTRAP]
@@ -158,7 +163,7 @@ def _package_folders(preload: tuple[str, ...]) -> list[str]:
     return list(dict.fromkeys(folders))
 
 
-def worker_sources() -> list[list[str]]:
+def worker_sources(kind: Kind) -> list[list[str]]:
     """Return name and source of every module that the worker runs."""
     folder = Path(__file__).parent
-    return [[name, (folder / f"{name}.py").read_text(encoding="utf-8")] for name in WORKER_MODULES]
+    return [[name, (folder / f"{name}.py").read_text(encoding="utf-8")] for name in WORKER_MODULES[kind]]

@@ -19,12 +19,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 from rlvr_rewards.sandbox._errors import SandboxUnavailable
-from rlvr_rewards.sandbox._launch import ENVIRONMENT, Level, command, worker_sources
+from rlvr_rewards.sandbox._launch import ENVIRONMENT, Kind, Level, command, worker_sources
 
 Mode = Literal["values", "split", "stdio"]
 Status = Literal["ok", "timeout", "output", "lost"]
 T = TypeVar("T")
 
+KINDS: tuple[Kind, ...] = ("program", "tests")
 START_S = 60.0  # a worker that takes longer to start does not work
 GRACE_S = 5.0  # beyond a job's own wall limit, before the worker itself counts as stuck
 MAX_HEADER = 1 << 16
@@ -59,6 +60,11 @@ class Job:
     payloads: tuple[dict[str, Any], ...]
     limits: Limits
 
+    @property
+    def kind(self) -> Kind:
+        """The kind of worker that it needs."""
+        return "tests" if self.mode == "split" else "program"
+
     def frames(self) -> bytes:
         """Return the request as bytes."""
         bodies = [json.dumps(payload).encode() for payload in self.payloads]
@@ -84,8 +90,9 @@ Grading = Generator[Job, Result, T]
 class Worker:
     """One worker process, driven without ever blocking on it."""
 
-    def __init__(self, level: Level, index: int, preload: tuple[str, ...]) -> None:
-        launch = command(level, index, preload)
+    def __init__(self, level: Level, kind: Kind, index: int, preload: tuple[str, ...]) -> None:
+        launch = command(level, kind, index, preload)
+        self.kind = kind
         self.process = subprocess.Popen(
             launch.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT,
             close_fds=True, bufsize=0, start_new_session=True,
@@ -94,7 +101,7 @@ class Worker:
         self.stdin, self.stdout = self.process.stdin.fileno(), self.process.stdout.fileno()
         os.set_blocking(self.stdin, False)
         os.set_blocking(self.stdout, False)
-        start = json.dumps({"modules": worker_sources(), "config": launch.config}).encode()
+        start = json.dumps({"modules": worker_sources(kind), "config": launch.config}).encode()
         self.outgoing, self.incoming = bytearray(struct.pack("<I", len(start)) + start), bytearray()
         self.deadline = time.monotonic() + START_S
 
@@ -222,12 +229,13 @@ class Pool:
             return results
 
     def _drive(self, waiting: "deque[_Task]", results: list[Any]) -> None:
-        self._start(min(self.count, len(waiting)))
-        idle, busy = deque(self.workers), dict[Worker, _Task]()
+        self._start(waiting)
+        idle, busy = list(self.workers), dict[Worker, _Task]()
         with selectors.DefaultSelector() as selector:
             while waiting or busy:
-                while waiting and idle:
-                    self._assign(waiting.popleft(), idle.popleft(), busy, selector)
+                while waiting and len(busy) < self.count:
+                    task = waiting.popleft()
+                    self._assign(task, self._take(idle, task), busy, selector)
                 for worker, result in self._wait(busy, selector):
                     task = busy.pop(worker)
                     _forget(selector, worker)
@@ -238,6 +246,18 @@ class Pool:
                     idle.append(worker)
                     if result is None or self._advance(task, result, results):
                         waiting.appendleft(task)
+
+    def _take(self, idle: list[Worker], task: "_Task") -> Worker:
+        """Return an idle worker of the kind that the task needs; one is started when there is none."""
+        assert task.job
+        for worker in reversed(idle):
+            if worker.kind == task.job.kind:
+                idle.remove(worker)
+                return worker
+        fresh = Worker(self.level, task.job.kind, len(self.workers), self.preload)
+        self.workers.append(fresh)
+        self.worker_facts = fresh.wait_ready()
+        return fresh
 
     def _advance(self, task: _Task, result: Result | None, results: list[Any]) -> bool:
         """Run a grading up to its next job; return False, and keep its result, when it is through."""
@@ -279,15 +299,18 @@ class Pool:
         through.update({worker: None for worker in busy if worker not in through and now > worker.deadline})
         return list(through.items())
 
-    def _start(self, count: int) -> None:
-        """Bring the number of running workers up to the count; they start side by side."""
+    def _start(self, waiting: "deque[_Task]") -> None:
+        """Bring up the workers that the waiting tasks need first; they start side by side."""
         for worker in [worker for worker in self.workers if worker.process.poll() is not None]:
             self.workers.remove(worker)
             worker.close()
-        fresh = []
+        fresh: list[Worker] = []
         try:
-            while len(self.workers) + len(fresh) < count:
-                fresh.append(Worker(self.level, len(self.workers) + len(fresh), self.preload))
+            for kind in KINDS:
+                wanted = min(self.count, sum(task.job is not None and task.job.kind == kind for task in waiting))
+                running = sum(worker.kind == kind for worker in self.workers)
+                for _ in range(wanted - running):
+                    fresh.append(Worker(self.level, kind, len(self.workers) + len(fresh), self.preload))
             for worker in fresh:
                 self.worker_facts = worker.wait_ready()
         except BaseException:
@@ -300,7 +323,7 @@ class Pool:
         self.lost += 1
         place = self.workers.index(worker)
         worker.close()
-        fresh = Worker(self.level, place, self.preload)
+        fresh = Worker(self.level, worker.kind, place, self.preload)
         self.workers[place] = fresh
         fresh.wait_ready()
         return fresh

@@ -18,7 +18,7 @@ from typing import Any
 from unittest import mock
 
 from rlvr_rewards.sandbox import _codec
-from rlvr_rewards.sandbox._candidate import BINARY, OPERATIONS, REFLECTED, UNARY
+from rlvr_rewards.sandbox._objects import BINARY, OPERATIONS, REFLECTED, UNARY
 from rlvr_rewards.sandbox._link import Closed, Link, Message
 
 MAX_CLASSES = 2_000

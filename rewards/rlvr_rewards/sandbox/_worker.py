@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from rlvr_rewards.sandbox import _candidate, _kernel, _tester
+from rlvr_rewards.sandbox import _candidate, _kernel
 
 DEVICES = ["/dev/null", "/dev/zero", "/dev/urandom", "/dev/random"]
 MAX_OPEN_FILES = 64
@@ -65,8 +65,11 @@ class Worker:
 
     def serve(self) -> NoReturn:
         """Answer requests until the other end is closed."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_DFL)  # as in a fresh program; the children inherit it
         _kernel.prctl(_kernel.PR_SET_DUMPABLE, 0)  # no ptrace and no /proc/PID/mem by processes of the same uid
         _kernel.prctl(_kernel.PR_SET_CHILD_SUBREAPER, 1)
+        _kernel.drop_bounding_set()
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         gc.collect()
         gc.freeze()
@@ -89,8 +92,10 @@ class Worker:
         elif header["mode"] == "stdio":
             main = self._spawn(_candidate.run_program, sizes[0], limits, [], output=to_results)
         else:
+            from rlvr_rewards.sandbox import _objects, _tester  # only the workers for tests have them
+
             ours, theirs = socket.socketpair()
-            helpers.append(self._spawn(_candidate.serve_objects, sizes[0], limits, [theirs.fileno()]))
+            helpers.append(self._spawn(_objects.serve_objects, sizes[0], limits, [theirs.fileno()]))
             theirs.close()
             main = self._spawn(_tester.run, sizes[1], limits, [ours.fileno(), to_results], extra=(helpers[0],))
             ours.close()
@@ -186,9 +191,6 @@ class Worker:
             payload = json.loads(self._read(size))
             os.write(to_receipt, b"k")
             stdin = _memory_file(payload.pop("stdin").encode()) if "stdin" in payload else self.null
-            os.setsid()
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
-                signal.signal(number, signal.SIG_DFL)
             descriptors = self._keep_only(keep, stdin, self.null if output is None else output)
             os.chdir("/")
             random.seed(0)
@@ -299,15 +301,17 @@ def main(config: dict[str, Any]) -> NoReturn:
     for name in ("quit", "exit"):
         setattr(builtins, name, _sitebuiltins.Quitter(name, "Ctrl-D (i.e. EOF)"))
     sys.path.extend(config["packages"])
-    for name in (*COMMON_MODULES, *config["preload"]):
+    for name in (*COMMON_MODULES, *(MODULES_FOR_TESTS if config["tests"] else ()), *config["preload"]):
         __import__(name)
     Worker(config).serve()
 
 
-# Imported once a worker instead of once a program.
+# Imported once a worker instead of once a program. Few: the cost of every fork grows with the size of the worker.
 COMMON_MODULES = (
-    "abc", "array", "ast", "bisect", "calendar", "cmath", "collections", "copy", "dataclasses", "datetime", "decimal",
-    "enum", "fractions", "functools", "hashlib", "heapq", "inspect", "io", "itertools", "json", "math", "numbers",
-    "operator", "random", "re", "statistics", "string", "textwrap", "threading", "time", "traceback", "types",
-    "typing", "unicodedata", "unittest", "unittest.mock", "weakref",
+    "bisect", "collections", "copy", "datetime", "functools", "heapq", "itertools", "json", "math", "operator", "random",
+    "re", "string", "typing",
+)  # fmt: skip
+MODULES_FOR_TESTS = (
+    "abc", "ast", "asyncio", "dataclasses", "decimal", "enum", "fractions", "inspect", "io", "numbers", "statistics",
+    "textwrap", "traceback", "unittest", "unittest.mock",
 )  # fmt: skip
