@@ -30,7 +30,10 @@ DOC = "references/rules/README.md"
 # What a message of the real package says, and the rule that predicts it.
 PATTERNS = (
     (r"GRPOConfig.__init__\(\) got an unexpected keyword", "unknown-kwarg"),
-    (r"^TypeError: (?!GRPOConfig)\w+\(\) got an unexpected keyword argument", "reward-without-kwargs"),
+    (
+        r"unexpected keyword argument '(prompts|completions|completion_ids|trainer_state|log_\w+)'",
+        "reward-without-kwargs",
+    ),
     (r"is not a valid \w+, please select", "value-not-allowed"),
     (r"must be divisible by num_generations", "batch-not-divisible-by-group"),
     (r"at least 2 generations", "group-smaller-than-two"),
@@ -224,6 +227,8 @@ def predicting_rule(text: str, findings: Sequence[Finding]) -> str | None:
     """Return the rule that predicts a message: one that fired and fits, else the one known for such messages."""
     fired = {finding.rule for finding in findings}
     known = [rule for pattern, rule in PATTERNS if re.search(pattern, text, re.I)]
+    if "reward-without-kwargs" in fired and "unexpected keyword argument" in text and "GRPOConfig" not in text:
+        return "reward-without-kwargs"
     for rule in known:
         if rule in fired:
             return rule

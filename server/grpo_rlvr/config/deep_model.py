@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 MAX_ROWS = 16
+TARGETS = ["q_proj", "v_proj"]
 TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
@@ -88,7 +89,9 @@ def lora(stated: dict[str, Any]) -> Any:
     """Return the LoraConfig that the setup states."""
     from peft import LoraConfig
 
-    return LoraConfig(**{"task_type": "CAUSAL_LM", "r": 4, **stated})
+    # PEFT knows default targets by architecture; the tiny one's may differ from the user's.
+    targets = {} if stated.get("target_modules") or stated.get("target_parameters") else {"target_modules": TARGETS}
+    return LoraConfig(**{"task_type": "CAUSAL_LM", "r": 4, **stated, **targets})
 
 
 def with_adapter(path: Path, adapter: dict[str, Any]) -> Any:
@@ -96,7 +99,7 @@ def with_adapter(path: Path, adapter: dict[str, Any]) -> Any:
     from peft import PeftModel, get_peft_model
     from transformers import AutoModelForCausalLM
 
-    fresh = get_peft_model(AutoModelForCausalLM.from_pretrained(path), lora({"target_modules": ["q_proj", "v_proj"]}))
+    fresh = get_peft_model(AutoModelForCausalLM.from_pretrained(path), lora({}))
     fresh.save_pretrained(path / "adapter")
     base = AutoModelForCausalLM.from_pretrained(path)
     return PeftModel.from_pretrained(base, path / "adapter", is_trainable=bool(adapter.get("is_trainable", False)))

@@ -1,0 +1,213 @@
+"""Training scripts and notebooks are read without being run; what cannot be read is unknown, never guessed."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grpo_rlvr.config import check, load_config
+from grpo_rlvr.models.setup import parse_setup
+
+TRAIN = """\
+import os
+import torch
+from datasets import Dataset
+from peft import LoraConfig, PeftModel
+from transformers import AutoModelForCausalLM
+from trl import GRPOConfig as Config, GRPOTrainer
+from trl.rewards import accuracy_reward
+
+os.environ["CUDA_VISIBLE_DEVICES"] = "0,1"
+RATE = 1e-6 * 2
+BASE = {"num_generations": 4 * 2, "bf16": True}
+
+
+def form(completions: list, **kwargs) -> list[float]:
+    return [1.0 if "<a>" in c[0]["content"] else 0.0 for c in completions]
+
+
+class Judge:
+    def __call__(self, completions, answer, **kwargs):
+        return [0.0] * len(completions)
+
+
+def scaled(base):
+    def wrapped(completions, **kwargs):
+        return base(completions, **kwargs)
+    return wrapped
+
+
+if __name__ == "__main__":
+    config = Config("out", learning_rate=RATE, model_init_kwargs=dict(dtype=torch.bfloat16), **BASE)
+    config.temperature = 0.7
+    base = AutoModelForCausalLM.from_pretrained("org/model", load_in_4bit=True)
+    model = PeftModel.from_pretrained(base, "adapter")
+    data = Dataset.from_list([{"question": "a", "answer": "1"}]).rename_column("question", "prompt")
+    trainer = GRPOTrainer(
+        model=model,
+        reward_funcs=[form, Judge(), accuracy_reward, scaled(form), lambda completions, **k: [1.0]],
+        args=config,
+        train_dataset=data,
+    )
+    trainer.train(resume_from_checkpoint=True)
+"""
+
+
+@pytest.fixture
+def script() -> Any:
+    """Return the loaded training script."""
+    return load_config(TRAIN, "train.py")
+
+
+def test_the_config_call_is_read_through_aliases_constants_and_literal_dicts(script: Any) -> None:
+    assert script.config == {
+        "output_dir": "out", "learning_rate": 2e-6, "num_generations": 8, "bf16": True, "temperature": 0.7,
+        "model_init_kwargs": {"dtype": "bfloat16"},
+    }  # fmt: skip
+    assert not script.unread and script.line_of("temperature") == 31
+
+
+def test_rewards_are_read_with_their_signatures(script: Any) -> None:
+    form, judge, shipped, closure, anonymous = script.setup["rewards"]
+    assert form == {"name": "form", "signature": "def form(completions, **kwargs)", "reads": "c[0]['content']"}
+    assert judge["signature"] == "class Judge: def __call__(self, completions, answer, **kwargs)"
+    assert shipped["name"] == "trl.rewards.accuracy_reward" and "solution" in shipped["signature"]
+    assert closure["signature"].startswith("closure from scaled(form)") and closure["name"] == "wrapped"
+    assert anonymous["name"] == "<lambda>"
+
+
+def test_the_model_the_dataset_and_the_call_of_train_are_read(script: Any) -> None:
+    assert script.setup["model"] == {
+        "name": "org/model", "quantized": "4bit", "instance": "PeftModel", "peft": True,
+        "adapter": {"is_trainable": False},
+    }  # fmt: skip
+    assert script.setup["dataset"]["columns"] == ["prompt", "answer"]
+    assert script.setup["launch"]["train_call"] == "trainer.train(resume_from_checkpoint=True)"
+    assert script.setup["hardware"]["cuda_visible_devices"] == [0, 1]
+
+
+def test_what_a_script_shows_is_a_setup_that_the_rules_accept(script: Any) -> None:
+    setup = parse_setup(script.setup)
+    assert not [name for name in setup.unused if not name.startswith("trainer")]
+    found = {finding.rule: finding for finding in check(script.config, setup, loaded=script).findings}
+    assert found["adapter-frozen"].line == 33 and found["adapter-frozen"].file == "train.py"
+    assert "reward-required-parameter-missing" in found
+
+
+@pytest.mark.parametrize(
+    ("before", "expression", "reason"),
+    [
+        ("args = parser.parse_args()", "args.beta", "known only when the file runs"),
+        ("", "float(os.environ['BETA'])", "computed when the file runs"),
+        ("B = 0.1\nB = 0.2", "B", "assigned more than once"),
+        ("B = 0.1\nB += 1", "B", "assigned more than once"),
+        ("from settings import B", "B", "imported from settings"),
+        ("for B in (1, 2): pass", "B", "gets its value when the file runs"),
+        ("", "B", "not assigned in this file"),
+        ("D = {'b': 1}\nD['b'] = 2", "D['b']", "changed in place"),
+        ("D = {'b': 1}\nD.update(b=2)", "D['b']", "changed in place"),
+        ("def g():\n    global B\n    B = 2\nB = 1", "B", "assigned more than once"),
+        ("", "10 ** 10 ** 10", "out of range"),
+        ("", "1 / 0", "division by zero"),
+        ("", "[x for x in range(3)]", "computed when the file runs"),
+        ("A = B\nB = A", "A", "too large"),
+    ],
+)
+def test_values_that_only_running_would_tell_are_unread_with_the_reason(
+    before: str, expression: str, reason: str
+) -> None:
+    loaded = load_config(f"{before}\nc = GRPOConfig(beta={expression}, seed=1)\n", "t.py")
+    assert loaded.config == {"seed": 1} and reason in loaded.unread["beta"]
+    result = check(loaded.config, parse_setup({}), loaded=loaded)
+    assert "beta" in result.unread and not any("beta" in finding.fields for finding in result.findings)
+
+
+@pytest.mark.parametrize(
+    ("before", "expression", "value"),
+    [
+        ("B = 2\n", "B ** 3 * 0.5", 4.0), ("", "1 if True else 2", 1), ("N = 'x'", "f'out/{N}'", "out/x"),
+        ("class C:\n    b = 3", "C.b", 3), ("D = {'a': {'b': 4}}", "D['a']['b']", 4), ("A, B = 1, 2", "B", 2),
+        ("D = dict(a=1)", "{**D, 'b': 2}", {"a": 1, "b": 2}), ("", "torch.float16", "float16"), ("", "not False", True),
+        ("", "-3", -3), ("B: float = 0.5", "B", 0.5), ("", "[1] + [2]", [1, 2]), ("", "7 // 2", 3),
+    ],
+)  # fmt: skip
+def test_constant_expressions_are_evaluated(before: str, expression: str, value: object) -> None:
+    assert load_config(f"{before}\nc = GRPOConfig(x={expression})\n", "t.py").config == {"x": value}
+
+
+def test_an_unpacked_unknown_dict_leaves_every_other_option_open() -> None:
+    loaded = load_config("c = GRPOConfig(num_generations=3, **load())\n", "t.py")
+    assert "**load()" in loaded.unread
+    result = check(loaded.config, parse_setup({}), loaded=loaded)
+    assert not any(finding.severity == "error" for finding in result.findings)
+
+
+def test_a_partly_readable_dict_keeps_what_can_be_read() -> None:
+    loaded = load_config("c = GRPOConfig(model_init_kwargs={'dtype': 'bfloat16', 'device_map': pick()})\n", "t.py")
+    assert loaded.config == {"model_init_kwargs": {"dtype": "bfloat16"}}
+    assert list(loaded.unread) == ["model_init_kwargs.device_map"]
+
+
+def test_an_assignment_in_a_branch_makes_the_field_unread() -> None:
+    loaded = load_config("c = GRPOConfig(beta=0.1)\nif fast:\n    c.beta = 0.2\n", "t.py")
+    assert not loaded.config and "line 3 may set it" in loaded.unread["beta"]
+
+
+def test_the_config_that_the_trainer_gets_is_chosen_among_several() -> None:
+    text = "a = GRPOConfig(beta=1.0)\nb = GRPOConfig(beta=2.0)\nGRPOTrainer(model='m', args=b)\n"
+    assert load_config(text, "t.py").config == {"beta": 2.0}
+
+
+def test_a_local_subclass_of_the_config_counts() -> None:
+    assert load_config("class Mine(trl.GRPOConfig): pass\nMine(beta=0.5)\n", "t.py").config == {"beta": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("lines", "model"),
+    [
+        ("m = 'org/m'", {"name": "org/m", "instance": False, "peft": False}),
+        ("m = AutoModelForCausalLM.from_pretrained('org/m', torch_dtype=torch.float16)",
+         {"name": "org/m", "instance": "PreTrainedModel", "dtype": "float16"}),
+        ("m = get_peft_model(AutoModelForCausalLM.from_pretrained('org/m'), c)",
+         {"instance": "PeftModel", "peft": True, "adapter": {"is_trainable": True}}),
+        ("m = PeftModel.from_pretrained(b, 'a', is_trainable=True)\nm = m.merge_and_unload()",
+         {"instance": "merge_and_unload() result in memory, not saved to disk"}),
+    ],
+)  # fmt: skip
+def test_how_the_model_was_made_is_read(lines: str, model: dict[str, Any]) -> None:
+    loaded = load_config(f"{lines}\nc = GRPOConfig()\nGRPOTrainer(model=m, reward_funcs=f, args=c)\n", "t.py")
+    assert loaded.setup["model"] == model
+
+
+def test_a_model_from_a_function_is_unread_not_guessed() -> None:
+    loaded = load_config("m = build()\nc = GRPOConfig()\nGRPOTrainer(model=m, args=c)\n", "t.py")
+    assert "model" not in loaded.setup and "build()" in loaded.unread_setup["model"]
+
+
+def test_a_dataset_without_split_is_a_dict_of_splits() -> None:
+    text = "d = load_dataset('org/d')\nc = GRPOConfig()\nGRPOTrainer(model='m', args=c, train_dataset=d{0})\n"
+    assert load_config(text.format(""), "t.py").setup["dataset"]["type"] == "DatasetDict"
+    assert "type" not in load_config(text.format("['train']"), "t.py").setup["dataset"]
+
+
+NOTEBOOK = {
+    "cells": [
+        {"cell_type": "code", "source": ["!pip install trl\n", "%matplotlib inline\n", "x = 1\n"]},
+        {"cell_type": "markdown", "source": "# GRPO"},
+        {"cell_type": "code", "source": "%%bash\nls (not python"},
+        {"cell_type": "code", "source": "if x:\n    !ls\nc = GRPOConfig(\n    beta=0.1,\n    learning_rate=RATE)"},
+    ]
+}
+
+
+def test_a_notebook_is_read_over_its_cells_and_places_name_the_cell() -> None:
+    loaded = load_config(json.dumps(NOTEBOOK), "n.ipynb")
+    assert loaded.config == {"beta": 0.1} and "RATE" in loaded.unread["learning_rate"]
+    assert loaded.place("beta") == "n.ipynb cell 4 line 4"
+
+
+def test_a_script_is_never_executed(tmp_path: Path) -> None:
+    marker = tmp_path / "ran"
+    text = f"open({str(marker)!r}, 'w').write('x')\nc = GRPOConfig(beta=__import__('os').getpid())\n"
+    assert "beta" in load_config(text, "t.py").unread and not marker.exists()
