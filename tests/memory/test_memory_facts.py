@@ -1,8 +1,10 @@
 """Model facts: the table against real model classes, config files, stated numbers, sizes."""
 
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -109,6 +111,42 @@ def test_the_hub_cache_is_read_without_a_network(tmp_path: Path, monkeypatch: py
     facts = resolve_facts(parse_setup({"model": {"name": "acme/odd"}})).facts
     assert (facts.layers, facts.kv_heads, facts.intermediate) == (2, 4, 256)
     assert "hub cache" in facts.source
+
+
+class _Hub(BaseHTTPRequestHandler):
+    asked: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        found = self.path == "/acme/online/resolve/main/config.json"
+        self.send_response(200 if found else 404)
+        self.end_headers()
+        if found:
+            config = {"hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4, "vocab_size": 100}
+            self.wfile.write(json.dumps(config).encode())
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Say nothing."""
+
+
+def test_the_hub_is_asked_for_an_unknown_name_unless_offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Hub)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+    try:
+        with pytest.raises(InputError, match="unknown model"):
+            resolve_facts(parse_setup({"model": {"name": "acme/online"}}))
+        assert _Hub.asked == []
+        monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+        facts = resolve_facts(parse_setup({"model": {"name": "acme/online"}})).facts
+        assert (facts.layers, facts.source) == (3, "the hub")
+        with pytest.raises(InputError, match="unknown model"):
+            resolve_facts(parse_setup({"model": {"name": "acme/absent"}}))
+        resolve_facts(parse_setup({"model": {"name": "Qwen/Qwen3-8B"}}))
+        assert len(_Hub.asked) == 2, "a known model needs no network"
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def test_a_size_alone_gives_exactly_that_size_and_says_what_it_borrowed() -> None:

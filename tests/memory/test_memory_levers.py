@@ -88,3 +88,18 @@ def test_what_lies_outside_the_config_is_offered_apart() -> None:
     changes = " ".join(entry.change for entry in answer.alternatives)
     assert "LoRA" in changes and "ZeRO-3" in changes and "TRL 1.15" in changes
     assert all(entry.saves_gb > 0 for entry in answer.alternatives)
+
+
+@pytest.mark.parametrize(("config", "model"), CASES)
+def test_the_config_check_finds_no_new_error_in_a_changed_config(config: dict[str, Any], model: dict[str, Any]) -> None:
+    from grpo_rlvr.config import check
+
+    setup = parse_setup({"model": model, "hardware": {"gpu": "H100"}})
+
+    def errors(candidate: dict[str, Any]) -> set[str]:
+        findings = check(candidate, setup, trl_version="1.16.0").findings
+        return {finding.rule for finding in findings if finding.severity == "error"}
+
+    before = errors(config)
+    for lever in estimate(config, setup, trl_version="1.16.0").levers:
+        assert errors(changed(config, lever)) <= before, lever.change

@@ -5,6 +5,7 @@ from typing import Any
 
 from grpo_rlvr.memory import constants as c
 from grpo_rlvr.memory import terms as t
+from grpo_rlvr.memory.facts import Resolved
 from grpo_rlvr.memory.inputs import read_plan
 from grpo_rlvr.memory.levers import find_alternatives, find_levers
 from grpo_rlvr.memory.notes import write_notes
@@ -34,9 +35,11 @@ def estimate(
     """
     plan = read_plan(config, setup, trl_version, workspace)
     computed = compute(plan)
+    # No lever changes the model, so it is looked up once.
+    same_model = Resolved(plan.facts)
 
     def again(new_config: Mapping[str, Any], new_setup: Setup = setup, version: str | None = None) -> Computed:
-        return compute(read_plan(new_config, new_setup, version or plan.trl_version, workspace))
+        return compute(read_plan(new_config, new_setup, version or plan.trl_version, workspace, same_model))
 
     return _shape(
         computed,

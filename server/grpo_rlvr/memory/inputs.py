@@ -6,7 +6,7 @@ from typing import Any
 
 from grpo_rlvr.errors import InputError
 from grpo_rlvr.memory.checks import flag, integer, number
-from grpo_rlvr.memory.facts import resolve_facts
+from grpo_rlvr.memory.facts import Resolved, resolve_facts
 from grpo_rlvr.memory.hardware import read_devices
 from grpo_rlvr.memory.plan import Engine, Lora, Plan, Sharding
 from grpo_rlvr.models.setup import Setup
@@ -71,28 +71,23 @@ class Reader:
 
 
 def read_plan(
-    config: Mapping[str, Any], setup: Setup, trl_version: str | None, workspace: Workspace | None = None
+    config: Mapping[str, Any],
+    setup: Setup,
+    trl_version: str | None,
+    workspace: Workspace | None = None,
+    resolved: Resolved | None = None,
 ) -> Plan:
-    """Return the plan of a config and its setup.
+    """Return the plan of a config and its setup; `resolved` spares looking the model up again.
 
     Raises:
         InputError: a value that cannot be right, an unknown model, or facts that contradict each other.
     """
-    from grpo_rlvr.config import newest_version, table
-
     if not isinstance(config, Mapping):
         raise InputError(f"a config must be an object, got {type(config).__name__}", where="argument 'config'")
     stated_version = trl_version or setup.get("versions.trl")
-    version_text = str(stated_version or newest_version())
-    reader = Reader(config, setup, table(version_text))
-    if stated_version is None:
-        reader.assume(
-            "versions.trl", version_text, "`grpo-rlvr doctor`, or the TRL version of the training interpreter"
-        )
+    reader, version_text = _reader(config, setup, stated_version)
     version = _minor(version_text)
-    if version > _minor(newest_version()):
-        reader.assume("TRL's defaults", f"those of {newest_version()}", f"a release that knows TRL {version_text}")
-    resolved = resolve_facts(setup, workspace)
+    resolved = resolved or resolve_facts(setup, workspace)
     reader.assumed += resolved.assumed
     sharding = _sharding(reader)
     engine = _engine(reader)
@@ -120,6 +115,18 @@ def read_plan(
         experts_are_linears=_experts_are_linears(setup), version_stated=stated_version is not None,
         streamed_sync=_streams(setup), assumed=tuple(reader.assumed),
     )  # fmt: skip
+
+
+def _reader(config: Mapping[str, Any], setup: Setup, stated_version: Any) -> tuple[Reader, str]:
+    from grpo_rlvr.config import newest_version, table
+
+    version = str(stated_version or newest_version())
+    reader = Reader(config, setup, table(version))
+    if stated_version is None:
+        reader.assume("versions.trl", version, "`grpo-rlvr doctor`, or the TRL version of the training interpreter")
+    if _minor(version) > _minor(newest_version()):
+        reader.assume("TRL's defaults", f"those of {newest_version()}", f"a release that knows TRL {version}")
+    return reader, version
 
 
 def _minor(version: str) -> tuple[int, int]:

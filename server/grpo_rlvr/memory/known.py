@@ -1,5 +1,6 @@
 """Shapes of well-known models, read from their published config.json files (facts, not code)."""
 
+from functools import lru_cache
 from typing import NamedTuple
 
 
@@ -95,6 +96,7 @@ _SUFFIXES = (
 )  # fmt: skip
 
 
+@lru_cache(maxsize=256)
 def normalise(name: str) -> str:
     """Return a model name without its owner and without the endings that do not change its shape, lower case."""
     text = name.strip().rstrip("/").rsplit("/", 1)[-1].lower().replace("_", "-")

@@ -136,12 +136,16 @@ def _pool_size(now: Computed) -> Iterator[Change]:
     if not memory:
         return
     wanted = t.engine_sequence(plan) * (plan.generated * plan.engine.tensor_parallel - 1)
+    seen = set()
     for share, text, cost in (
         ((now.pool_needs + wanted) / 1e9 / memory, "room for all sequences at once", "None in speed."),
         (now.pool_needs / 1e9 / memory, "room for one sequence at a time", "Generation is queued, so slower."),
     ):
         # Rounded up to a hundredth, with one to spare.
         utilization = min(int(share * 100 + 1.999) / 100, 1.0)
+        if utilization in seen:
+            continue
+        seen.add(utilization)
         if utilization < plan.engine.utilization or (now.pool_too_small and utilization < 0.95):
             yield Change(
                 f"vLLM's share {plan.engine.utilization:g} -> {utilization:g} ({text})", cost,

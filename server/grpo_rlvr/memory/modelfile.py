@@ -102,20 +102,25 @@ def _hub(name: str) -> FoundConfig | None:
     return FoundConfig(_parse(text, f"config.json of {name} on the hub"), "the hub", name) if text else None
 
 
-@lru_cache(maxsize=64)
 def _fetch(name: str) -> str:
+    # A failure is not remembered: the network may come back.
+    try:
+        return _download(name)
+    except (urllib.error.URLError, OSError, ValueError):
+        return ""
+
+
+@lru_cache(maxsize=64)
+def _download(name: str) -> str:
     endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
     if not endpoint.startswith(("https://", "http://")):
-        return ""
+        raise ValueError(f"no web address: {endpoint}")
     request = urllib.request.Request(f"{endpoint}/{name}/resolve/main/{CONFIG_FILE}")
     token = os.environ.get("HF_TOKEN")
     if token and endpoint.startswith("https://"):
         request.add_unredirected_header("Authorization", f"Bearer {token}")
-    try:
-        with urllib.request.urlopen(request, timeout=HUB_TIMEOUT_S) as answer:
-            return str(answer.read(MAX_CONFIG_BYTES).decode("utf-8"))
-    except (urllib.error.URLError, OSError, ValueError):
-        return ""
+    with urllib.request.urlopen(request, timeout=HUB_TIMEOUT_S) as answer:
+        return str(answer.read(MAX_CONFIG_BYTES).decode("utf-8"))
 
 
 def _parse(text: str, where: str) -> Mapping[str, Any]:

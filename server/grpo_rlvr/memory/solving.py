@@ -47,6 +47,8 @@ def solve_plan(plan: Plan) -> Solved:
     known_card = bool(plan.devices.memory_gb)
     batch = _largest(lambda n: fits(replace(plan, batch=n)), MAX_BATCH) if known_card else None
     completion = _largest(lambda n: fits(with_completion(plan, n)), MAX_COMPLETION) if known_card else None
+    if plan.engine.mode == "colocate" and known_card:
+        notes.append(f"vLLM's share of the card is held at {plan.engine.utilization:g}; the levers say what it needs.")
     gpus, why = _fewest_gpus(plan) if known_card else (None, "")
     notes += [why] if why else []
     if known_card and batch is None:
