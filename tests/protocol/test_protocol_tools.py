@@ -1,5 +1,6 @@
 """Every tool through the in-memory client, in both protocol eras."""
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -164,3 +165,20 @@ async def test_resources_and_prompts_are_there(connect: Any, era: str) -> None:
     assert {"grpo://rules/{rule_id}", "grpo://runs/{run_id}", "grpo://readings/{reading_id}"} <= templates
     assert prompts == {"start-grpo-run", "diagnose-run"}
     assert "num_generations" in getattr(rule.contents[0], "text", "")
+
+
+async def test_a_picture_comes_beside_the_same_answer(connect: Any, era: str) -> None:
+    async with connect(era) as client:
+        for tool, arguments in (("recommend_variant", {"log": TRL_LOG}), ("estimate_memory", {"setup": {"model": {"params_b": 7}}})):
+            plain = await client.call_tool(tool, arguments)
+            drawn = await client.call_tool(tool, {**arguments, "picture": True})
+            assert drawn.structured_content == plain.structured_content
+            image = drawn.content[-1]
+            assert image.type == "image" and base64.b64decode(image.data).startswith(b"\x89PNG")
+
+
+async def test_compare_runs_does_not_rank_a_run_against_itself(connect: Any, root: Path) -> None:
+    (root / "log.txt").write_text(TRL_LOG, encoding="utf-8")
+    async with connect() as client:
+        found = answer(await client.call_tool("compare_runs", {"first": "log.txt", "second": "log.txt"}))
+    assert found["verdict"] in {"within_noise", "unknown"}

@@ -19,6 +19,7 @@ VERBS = {
     "stop_run": "stop",
     "list_runs": "runs",
     "recommend_variant": "recommend",
+    "compare_runs": "compare",
     "write_report": "report",
     "check_environment": "doctor",
 }
@@ -33,5 +34,7 @@ def render_docs() -> dict[str, str]:
         return {}
     _, _, tail = rest.partition(END)
     rows = ["| tool | command line | what it does |", "| --- | --- | --- |"]
-    rows += [f"| `{t.name}` | `grpo-rlvr {VERBS[t.name]}` | {(inspect.getdoc(t.fn) or '').splitlines()[0]} |" for t in TOOLS]
+    rows += [
+        f"| `{t.name}` | `grpo-rlvr {VERBS[t.name]}` | {(inspect.getdoc(t.fn) or '').splitlines()[0]} |" for t in TOOLS
+    ]
     return {"README.md": head + BEGIN + "\n" + "\n".join(rows) + "\n" + END + tail}

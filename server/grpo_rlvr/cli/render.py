@@ -12,7 +12,7 @@ from grpo_rlvr.models.common import Interval
 from grpo_rlvr.models.environment import Environment
 from grpo_rlvr.models.memory import MemoryEstimate, MemoryMeasurement
 from grpo_rlvr.models.reading import ReadingStatus
-from grpo_rlvr.models.recommend import Recommendation
+from grpo_rlvr.models.recommend import Comparison, Recommendation
 from grpo_rlvr.models.report import ReportWritten
 from grpo_rlvr.models.run import LaunchResult, RunList, RunLogs, RunStarted, RunStatus
 from grpo_rlvr.models.score import ScoreResult
@@ -247,6 +247,14 @@ def recommendation(result: Recommendation) -> None:
     _lines("Missing", result.missing)
     _lines("Not understood", (f"line {line.line}: {line.text}" for line in parsed.unread[:5]))
     console.print(f"[dim]{escape(result.caveat)}[/]")
+
+
+def comparison(result: Comparison) -> None:
+    """Two runs side by side."""
+    console.print(f"[bold]{result.verdict}[/]: {escape(result.why)}")
+    rows = ((d.metric, number(d.first), number(d.second), number(d.noise), d.verdict) for d in result.differences)
+    table(("metric", "first", "second", "noise", "second is"), rows)
+    _lines("Notes", result.notes)
 
 
 def doctor(result: Environment) -> None:

@@ -204,11 +204,14 @@ def recommend(options: argparse.Namespace) -> int:
         place, **given, config=config or None, setup=dict(setup.sections), trl_version=options.trl_version
     )
     if options.picture:
-        from grpo_rlvr.metrics import parse, picture_png
-
-        source = given["log"] if "log" in given else place.resolve(options.log, "LOG")
-        Path(options.picture).write_bytes(picture_png(result, parse(source)))
+        Path(options.picture).write_bytes(diagnose.picture_of_log(place, result, given))
     show(options, result, render.recommendation)
+    return 0
+
+
+def compare(options: argparse.Namespace) -> int:
+    """Compare two runs; this exits with 0 whatever the difference."""
+    show(options, diagnose.compare_runs(workspace(options), options.first, options.second), render.comparison)
     return 0
 
 

@@ -1,17 +1,18 @@
 """Tools that refuse what they do not know, with errors that an agent can act on."""
 
+import base64
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import anyio.from_thread
 import anyio.to_thread
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool as ServerTool
-from mcp_types import ToolAnnotations
-from pydantic import ValidationError
+from mcp_types import CallToolResult, ImageContent, TextContent, ToolAnnotations
+from pydantic import BaseModel, Field, ValidationError
 
 from grpo_rlvr.errors import UserError, nearest
 from grpo_rlvr.tools import Tool
@@ -20,6 +21,12 @@ from grpo_rlvr.workspace import Workspace
 MAX_REPORTED = 5
 # Some clients refuse a schema without any keyword, which is how pydantic writes "any JSON value".
 ANY_JSON = {"anyOf": [{"type": name} for name in ("object", "array", "string", "number", "boolean", "null")]}
+PICTURE = inspect.Parameter(
+    "picture",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[bool, Field(description="Also return the picture (PNG, about 1,500 tokens).")],
+)
 
 
 class StrictTool(ServerTool):
@@ -91,14 +98,30 @@ def _bind(tool: Tool, workspace: Workspace) -> Callable[..., Any]:
     hidden = {"workspace", "progress"}
     wants_progress = "progress" in signature.parameters
 
-    async def bound(ctx: Context[Any, Any], **arguments: Any) -> Any:
-        if wants_progress:
-            arguments["progress"] = functools.partial(_report, ctx)
-        return await anyio.to_thread.run_sync(functools.partial(guarded, tool.fn, workspace, **arguments))
+    async def bound(ctx: Context[Any, Any], picture: bool = False, **arguments: Any) -> Any:
+        more = {"progress": functools.partial(_report, ctx)} if wants_progress else {}
+        call = functools.partial(guarded, tool.fn, workspace, **arguments, **more)
+        result = await anyio.to_thread.run_sync(call)
+        if not picture or tool.picture is None:
+            return _answer(result) if tool.picture else result
+        draw = functools.partial(guarded, tool.picture, workspace, result, arguments)
+        return _answer(result, await anyio.to_thread.run_sync(draw))
 
     shown = [parameter for name, parameter in signature.parameters.items() if name not in hidden]
     context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Context[Any, Any])
-    return dress(bound, tool.name, [context, *shown], signature.return_annotation)
+    returns = signature.return_annotation
+    if tool.picture is not None:
+        shown.append(PICTURE)
+        # The answer carries an image beside its data, which only a whole result can.
+        returns = Annotated[CallToolResult, returns]
+    return dress(bound, tool.name, [context, *shown], returns)
+
+
+def _answer(result: BaseModel, picture: bytes | None = None) -> CallToolResult:
+    content: list[Any] = [TextContent(type="text", text=result.model_dump_json(indent=2))]
+    if picture is not None:
+        content.append(ImageContent(type="image", data=base64.b64encode(picture).decode(), mime_type="image/png"))
+    return CallToolResult(content=content, structured_content=result.model_dump(mode="json"))
 
 
 def dress(fn: Callable[..., Any], name: str, parameters: list[inspect.Parameter], returns: Any) -> Callable[..., Any]:

@@ -4,8 +4,8 @@
 person get the same answer.
 """
 
-from grpo_rlvr.tools.check import check_config, estimate_memory
-from grpo_rlvr.tools.diagnose import recommend_variant
+from grpo_rlvr.tools.check import check_config, estimate_memory, picture_of_memory
+from grpo_rlvr.tools.diagnose import compare_runs, picture_of_log, recommend_variant
 from grpo_rlvr.tools.environment import check_environment
 from grpo_rlvr.tools.read import reading_status, start_reading
 from grpo_rlvr.tools.registry import Tool
@@ -16,7 +16,7 @@ from grpo_rlvr.tools.sample import sample_outputs, score_samples
 # In the order of the five steps. At most 15, since every tool costs each client context.
 TOOLS: tuple[Tool, ...] = (
     Tool(check_config, "Check a GRPO config"),
-    Tool(estimate_memory, "Estimate GPU memory"),
+    Tool(estimate_memory, "Estimate GPU memory", picture=picture_of_memory),
     Tool(sample_outputs, "Sample outputs", read_only=False, open_world=True),
     Tool(score_samples, "Score samples", read_only=False),
     Tool(start_reading, "Start a reading", read_only=False),
@@ -26,7 +26,8 @@ TOOLS: tuple[Tool, ...] = (
     Tool(run_logs, "Run logs"),
     Tool(stop_run, "Stop a run", read_only=False, destructive=True, idempotent=True),
     Tool(list_runs, "List runs"),
-    Tool(recommend_variant, "Diagnose a run"),
+    Tool(recommend_variant, "Diagnose a run", picture=picture_of_log),
+    Tool(compare_runs, "Compare two runs"),
     Tool(write_report, "Write a report", read_only=False, idempotent=True),
     Tool(check_environment, "Check the environment"),
 )

@@ -1,6 +1,6 @@
 """Step 2: check the recipe and estimate its memory."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -56,3 +56,14 @@ def estimate_memory(
     from grpo_rlvr.memory import estimate
 
     return estimate(config or {}, load_setup(setup), trl_version=trl_version, workspace=workspace)
+
+
+def picture_of_memory(workspace: Workspace, result: MemoryEstimate, arguments: dict[str, Any]) -> bytes:
+    """Draw the phases as stacked bars against the card's size, as a PNG.
+
+    Raises:
+        MissingPackageError: matplotlib is not installed.
+    """
+    from grpo_rlvr.memory import picture_png
+
+    return picture_png(result)

@@ -1,11 +1,12 @@
 """Step 5: from a log to a decision."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from grpo_rlvr.errors import InputError
-from grpo_rlvr.models.recommend import Recommendation
+from grpo_rlvr.models.recommend import Comparison, Recommendation
 from grpo_rlvr.tools.inputs import ConfigArgument, SetupArgument, TrlVersionArgument, load_setup
 from grpo_rlvr.workspace import Workspace
 
@@ -26,11 +27,47 @@ def recommend_variant(
     """Diagnose a GRPO run from its metrics and say which variant, if any, would help; never certifies quality."""
     from grpo_rlvr.metrics import recommend
 
-    if (log is None) == (path is None):
+    source = log_source(workspace, log, path)
+    return recommend(source, config=config, setup=load_setup(setup), trl_version=trl_version)
+
+
+def compare_runs(
+    workspace: Workspace,
+    first: Annotated[str, Field(description="File or run folder with the first run's log.")],
+    second: Annotated[str, Field(description="File or run folder with the second run's log.")],
+) -> Comparison:
+    """Compare the metrics of two runs against their own noise; never ranks two runs whose difference is within it."""
+    from grpo_rlvr.metrics import compare
+
+    return compare(_log_path(workspace, first, "first"), _log_path(workspace, second, "second"))
+
+
+def picture_of_log(workspace: Workspace, result: Recommendation, arguments: dict[str, Any]) -> bytes:
+    """Draw the few curves that carry the verdict, as a PNG.
+
+    Raises:
+        MissingPackageError: matplotlib is not installed. InputError: the log has no curve.
+    """
+    from grpo_rlvr.metrics import parse, picture_png
+
+    return picture_png(parse(log_source(workspace, arguments.get("log"), arguments.get("path"))), result)
+
+
+def log_source(workspace: Workspace, log: str | None, path: str | None) -> str | Path:
+    """Return the pasted text, or the path of the log.
+
+    Raises:
+        InputError: both or neither given. NotFoundError: nothing at the path.
+    """
+    if log is not None and path is None:
+        return log
+    if path is None or log is not None:
         raise InputError(
             "give exactly one of 'log' and 'path'", where="arguments", remedy="Paste the log, or name its file."
         )
-    source = log if log is not None else workspace.resolve(path or "", "path")
-    if path is not None:
-        workspace.folder(path, "path") if workspace.resolve(path, "path").is_dir() else workspace.file(path, "path")
-    return recommend(source, config=config, setup=load_setup(setup), trl_version=trl_version)
+    return _log_path(workspace, path, "path")
+
+
+def _log_path(workspace: Workspace, path: str, argument: str) -> Path:
+    is_folder = workspace.resolve(path, argument).is_dir()
+    return workspace.folder(path, argument) if is_folder else workspace.file(path, argument)

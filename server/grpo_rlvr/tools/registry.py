@@ -21,6 +21,8 @@ class Tool:
     destructive: bool = False
     idempotent: bool | None = None
     open_world: bool = False
+    # (workspace, result, arguments) -> PNG: shown beside the answer where the caller asks for it.
+    picture: Callable[[Any, Any, dict[str, Any]], bytes] | None = None
 
     @property
     def name(self) -> str:

@@ -77,7 +77,8 @@ def refuse_bad_specs(rewards: list[RewardSpec]) -> None:
     Raises:
         InputError: no such reward or argument; the nearest one is named.
     """
-    from rlvr_rewards.spec import RewardSpecError, build
+    from rlvr_rewards import RewardSpecError
+    from rlvr_rewards.spec import build
 
     for index, spec in enumerate(rewards):
         if ".py:" in spec.model_dump_json():
