@@ -154,8 +154,14 @@ def test_a_real_terminal_takes_single_keys(workspace: Workspace, reading_id: str
     with os.fdopen(side, "r", encoding="utf-8") as keys, os.fdopen(os.dup(side), "w", encoding="utf-8") as out:
         status = inspection.read_in_terminal(reading_id, workspace, stdin=keys, stdout=out)
     os.close(main)
-    assert [(reader.name, reader.rows) for reader in status.readers] == [("Ann", 2)]
+    assert [(reader.name, reader.kind, reader.rows) for reader in status.readers] == [("Ann", "person", 2)]
     assert b"Row 1: you said correct" in shown
+
+
+def test_keys_through_a_pipe_are_no_person(workspace: Workspace, reading_id: str) -> None:
+    keys = io.StringIO("c\n" * 70)
+    status = inspection.read_in_terminal(reading_id, workspace, name="Ann", stdin=keys, stdout=io.StringIO())
+    assert [(reader.kind, reader.admitted) for reader in status.readers] == [("oracle", False)]
 
 
 def test_a_completion_cannot_steer_the_terminal() -> None:

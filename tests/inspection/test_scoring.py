@@ -258,3 +258,15 @@ def test_the_status_shows_the_scores_apart_by_what_the_reader_said(
     assert (histogram.low, histogram.high) == (0.0, 1.0)
     assert histogram.correct == [agreement.false_negatives] + [0] * 8 + [agreement.both_correct]
     assert histogram.wrong == [agreement.both_wrong] + [0] * 8 + [agreement.false_positives]
+
+
+def test_weights_that_pay_wrong_answers_as_much_as_right_ones_are_told(
+    sums: Rows, score: Callable[..., Any], read: Callable[..., Any]
+) -> None:
+    formatted = {"reward": "sound_rewards.py:well_formed", "weight": 5.0}
+    loose = score(sums, "sound_rewards.py:correct", formatted)
+    sums_apart = score(sums, "sound_rewards.py:correct", formatted | {"weight": 0.2})
+    told = [note for note in loose.notes if "earn as much as right ones" in note]
+    assert told
+    assert told[0] in read(loose.reading_id).gate.warnings
+    assert not any("earn as much" in note for note in sums_apart.notes)

@@ -5,6 +5,7 @@ from typing import Any
 
 from grpo_rlvr.errors import InputError, UserError
 from grpo_rlvr.inspection import agreement as agree
+from grpo_rlvr.inspection import summary
 from grpo_rlvr.inspection.policy import loosened, policy_in_force
 from grpo_rlvr.inspection.rows import Reading
 from grpo_rlvr.inspection.samples import load_samples
@@ -230,6 +231,7 @@ def _warnings(reading: Reading, admitted: Sequence[Reader], stored: Mapping[str,
     for attack in stored["result"]["audit"]["attacks"]:
         if attack["outcome"] in ("paid", "lost", "changed", "failed") and attack["severity"] != "info":
             found.append(f"audit, {attack['attack']}: {attack['why']}")
+    found += [note for note in stored["result"]["notes"] if note.startswith(summary.OVERLAP)]
     for reader in admitted:
         words = {reader.final(row) for row in reader.looks}
         if len(words) == 1 and len(reader.looks) > 1:

@@ -184,7 +184,7 @@ def _result(reading_id: str, scored: Scored, found: auditing.Found, config: Mapp
         route=summary.route(scored.samples, rewarded, broken),
         audit=found.audit,
         errors=scored.errors,
-        notes=_notes(scored, config),
+        notes=_notes(scored, config) + summary.overlap(totals, rewarded),
     )
 
 

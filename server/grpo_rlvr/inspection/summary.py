@@ -17,6 +17,7 @@ LISTED = 20
 # With no success at all the true rate may still be this high; above it more samples are needed before saying "never".
 CERTAIN = 0.1
 BINS = 10
+OVERLAP = "The weights let wrong answers earn as much as right ones"
 
 
 def reward_score(name: str, judge: Judge, index: int, called: Called, reads_row: bool | None) -> RewardScore:
@@ -192,3 +193,15 @@ def _choose(value: float, low: float, high: float, n: int, prompts: Counter[bool
             else "Read the samples."
         ),
     }
+
+
+def overlap(totals: Sequence[float | None], rewarded: Sequence[bool | None]) -> list[str]:
+    """Say so when a sample that counts as wrong earns as much as one that counts as right: training follows the sum."""
+    right = [total for total, yes in zip(totals, rewarded, strict=True) if yes and total is not None]
+    wrong = [total for total, yes in zip(totals, rewarded, strict=True) if yes is False and total is not None]
+    if not right or not wrong or max(wrong) < min(right):
+        return []
+    return [
+        f"{OVERLAP}: a sample that counts as wrong earns {max(wrong):g}, one that counts as right {min(right):g}. "
+        "Raise the weight of the deciding reward, or pay for format only when the answer is right."
+    ]

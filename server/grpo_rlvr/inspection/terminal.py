@@ -44,7 +44,8 @@ def read_in_terminal(
         reading_id: The reading.
         workspace: Where it lies.
         name: The reader's name; asked for when absent.
-        stdin: Where keys come from: one key at a time from a terminal, else one line a key.
+        stdin: Where keys come from: one key at a time from a terminal; else one line a key, and the record names the
+            reader an oracle, since no person types into a pipe.
         stdout: Where rows are shown.
 
     Raises:
@@ -93,7 +94,9 @@ class _Terminal:
         name = name or self._line("Your name, for the record: ")
         if name is None:
             raise InputError("nobody said who reads", where="terminal", remedy="Give a name.")
-        self.rows = self._ask("reader", name=name, kind="person")["rows"]
+        # Keys that come through a pipe come from a program: a person sits at a terminal.
+        kind = "person" if self.keys.isatty() else "oracle"
+        self.rows = self._ask("reader", name=name, kind=kind)["rows"]
         at: int | None = self._next(-1)
         while at is not None:
             at = self._one(at)
