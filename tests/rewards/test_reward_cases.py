@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from judge_rewards import judge, judge_case
+from rlvr_rewards import reward_names
+from rlvr_rewards._core import REASONS
 
 DATA = Path(__file__).parents[1] / "data" / "rewards"
 MODULES = ("_format", "_exact", "_math", "_schema", "_tool_call", "_length", "_composite", "_judge")
@@ -42,3 +44,12 @@ def test_docstrings_say_formula_range_gaming_and_none(name: str) -> None:
     text = getattr(importlib.import_module("rlvr_rewards"), name).__doc__ or ""
     for part in ("Formula", "Range:", "How it is gamed:", "None:", "Args:", "Example:"):
         assert part in text, f"{name} does not say {part}"
+
+
+def test_the_reference_page_runs_and_names_every_reward_and_reason() -> None:
+    page = Path(__file__).parents[2] / "references" / "reward-functions.md"
+    found = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
+    assert found.attempted > 8
+    assert found.failed == 0
+    text = page.read_text(encoding="utf-8")
+    assert not [name for name in (*reward_names(), *REASONS) if f"`{name}`" not in text]

@@ -71,11 +71,11 @@ def test_rewards_run_in_data_loader_workers(context: str) -> None:
 def test_memory_is_steady_over_100_000_gradings() -> None:
     rewards: list[tuple[Any, dict[str, list[Any]]]] = []
 
-    def batch(start: int) -> None:
+    def batch(start: int, chosen: list[tuple[Any, dict[str, list[Any]]]]) -> None:
         numbers = range(start, start + 500)
         texts = [f"<think>{n}</think><answer>\\boxed{{{n}/7}}</answer>" for n in numbers]
         golds, ids = [f"\\frac{{{n}}}{{7}}" for n in numbers], [[1] * 9] * 500
-        for reward, columns in rewards:
+        for reward, columns in chosen:
             given = {"gold": golds, "completion_ids": ids, **columns}
             assert len(reward(completions=texts, **given)) == 500
 
@@ -83,10 +83,13 @@ def test_memory_is_steady_over_100_000_gradings() -> None:
     rewards = [(Math(), {}), (Exact(), {}), (Format(), {}), (Composite(Math()), {}), (SoftOverlong(9, 2), {})]
     rewards += [(Schema(), {"schema": schemas}), (LengthPenalty(Exact()), {})]
     rewards += [(ToolCall(tools_column=""), {"gold": [[]] * 500})]
-    for start in range(0, 25_000, 500):
-        batch(start)
+    # The caches of the math reward fill up first; they hold 16,384 pairs.
+    for start in range(0, 17_000, 500):
+        batch(start, rewards[:1])
+    for start in range(17_000, 19_000, 500):
+        batch(start, rewards)
     warm = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for start in range(25_000, 38_000, 500):
-        batch(start)
+    for start in range(19_000, 31_500, 500):
+        batch(start, rewards)
     grown_mb = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - warm) / 1024
     assert grown_mb < 12, f"grew by {grown_mb:.1f} MB over the last 100,000 gradings"

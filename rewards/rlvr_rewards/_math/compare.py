@@ -1,6 +1,7 @@
 """Comparing two answers by the kind of the expected one."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -45,6 +46,8 @@ def same(gold: Form, answer: Form, policy: Policy) -> bool:
     if gold.kind != answer.kind and "tuple" in (gold.kind, answer.kind):
         # Beside an inequality or another set of numbers, two ends in brackets are an interval.
         gold, answer = as_interval(gold), as_interval(answer)
+    if gold.kind == answer.kind == "relation" and _names(gold) != _names(answer):
+        return False
     if (ends := as_set(gold)) is not None and (others := as_set(answer)) is not None:
         return same_sets(ends, others)
     return _by_kind(gold, answer, policy)
@@ -97,8 +100,22 @@ def _numbers(gold: Form, answer: Form, policy: Policy) -> bool:
 def _collections(gold: Form, answer: Form, policy: Policy) -> bool:
     ours, theirs = members(gold), members(answer)
     # A list of guesses is not the one answer; a repeated answer is.
-    covered = all(any(same(a, b, policy) for b in theirs) for a in ours)
-    return covered and all(any(same(a, b, policy) for a in ours) for b in theirs)
+    covered = all(_any(((a, b) for b in theirs), policy) for a in ours)
+    return covered and all(_any(((a, b) for a in ours), policy) for b in theirs)
+
+
+def _any(pairs: Iterable[tuple[Form, Form]], policy: Policy) -> bool:
+    """Return whether some pair is the same; a pair that is undecided matters only when no other one is."""
+    undecided = False
+    for gold, answer in pairs:
+        try:
+            if same(gold, answer, policy):
+                return True
+        except Undecided:
+            undecided = True
+    if undecided:
+        raise Undecided
+    return False
 
 
 # -- equations --------------------------------------------------------------------------------------------------------
@@ -186,6 +203,11 @@ def _relations(gold: Form, answer: Form, policy: Policy) -> bool:
     return False
 
 
+def _names(form: Form) -> set[str]:
+    """Return the variables of an inequality."""
+    return set().union(*(tree.variables(part.node) for part in form.parts if part.node is not None))
+
+
 def _flip(sign: str) -> str:
     return FLIPPED.get(sign, sign)
 
@@ -221,5 +243,5 @@ def _open_ended(gold: Form) -> bool:
 
 
 def squeezed(text: str) -> str:
-    """Return the text without spaces."""
-    return re.sub(r"\s+", "", text)
+    """Return the text without spaces, except those that part letters or digits."""
+    return re.sub(r"(?<![A-Za-z0-9])\s+|\s+(?![A-Za-z0-9])", "", text)

@@ -69,12 +69,9 @@ _LETTERS = re.compile(r"[A-Za-z][A-Za-z' -]*")
 _ENVIRONMENT = re.compile(
     r"\\begin\s*\{\s*(?P<name>[pbBvV]?(?:small)?matrix|array)\s*\}(?P<body>.*)\\end\s*\{\s*(?P=name)\s*\}"
 )
-# A number, and behind it a unit as text or as bare letters.
-_UNIT_TAIL = re.compile(
-    r"^(?P<value>.*?[\d)}!ei])\s*(?:"
-    r"\\text\s*\{(?P<text>[^{}]*)\}(?P<power>\s*\^\s*\{?\s*\d\s*\}?)?"
-    r"|(?P<bare>[A-Za-z\\$€£][A-Za-z\\$€£ /^{}0-9]*))$"
-)
+# A value, and behind it a unit as text or as bare letters.
+_UNIT_AS_TEXT = re.compile(r"(?P<value>.+?)\s*\\text\s*\{(?P<text>[^{}]*)\}(?P<power>\s*\^\s*\{?\s*\d\s*\}?)?")
+_UNIT_BARE = re.compile(r"(?P<value>.*?(?:[\d)}!]|\\pi))\s*(?P<bare>(?:\\\$|\\Omega|[A-Za-z$€£])[A-Za-z\\$€£ /^{}0-9]*)")
 
 
 def read(text: str) -> Form:
@@ -193,6 +190,8 @@ def _relation(text: str) -> Form | None:
     if len(found.parts) == 1:
         member = pieces(text, ("\\in",)).parts
         return read_clean(member[1]) if len(member) == 2 and member[0].strip() else None
+    if not found.parts[0] and found.words == ("=",):
+        return read_clean(found.parts[1])
     parts = tuple(read_clean(part) for part in found.parts if part.strip())
     if len(parts) != len(found.parts) or len(parts) > 8:
         return Form("raw", text)
@@ -208,13 +207,13 @@ def _bracket(text: str) -> Form | None:
     opener, closer, inner = found
     members = cut(inner, False).parts
     if opener == "\\{":
-        if re.search(r"\\mid|\||:", inner):
-            return Form("raw", text)
+        if re.search(r"\\mid(?![A-Za-z])|\||:", inner):
+            return _builder(text, inner)
         forms = tuple(_flat(tuple(read_clean(part, bare=False) for part in members if part.strip())))
         return Form("set", text, forms) if forms else Form("word", "no solution")
     if len(members) == 1:
         form = read_clean(inner)
-        return form if (opener, closer) == ("(", ")") or form.kind == "matrix" else None
+        return form if (opener, closer) == ("(", ")") or form.kind == "matrix" else Form("raw", text)
     if len(members) > MAX_MEMBERS:
         raise TooLarge("members")
     forms = tuple(read_clean(part, bare=False) for part in members)
@@ -222,6 +221,16 @@ def _bracket(text: str) -> Form | None:
     endless = len(forms) == 2 and any(re.search(r"\\infty|inf$|infinity|^-?oo$", form.text) for form in forms)
     kind = "interval" if len(forms) == 2 and (mixed or endless) else "tuple"
     return None if mixed and kind == "tuple" else Form(kind, text, forms, marks=(opener, closer))
+
+
+def _builder(text: str, inner: str) -> Form:
+    """Read `{x | x > 2}`: the set is what the condition says of the variable."""
+    found = pieces(inner, ("\\mid", "|", ":"))
+    if len(found.parts) == 2 and re.match(r"[A-Za-z](?:\s*\\in\s*\\mathbb\{R\})?$", found.parts[0]):
+        condition = read_clean(found.parts[1])
+        if condition.kind in ("relation", "union"):
+            return condition
+    return Form("raw", text)
 
 
 def _number(text: str) -> Form | None:
@@ -271,24 +280,22 @@ def _unit_behind(text: str) -> Form | None:
         inner = _plain(degree["value"])
         unit = f"degree {degree['scale']}".strip()
         return None if inner is None else Form("number", text, node=inner.node, unit=unit)
-    match = _UNIT_TAIL.match(text)
-    if match is None:
-        return None
-    spelled = (match["text"] or match["bare"] or "") + (match["power"] or "")
-    if spelled.strip() in ("percent", "per cent"):
-        return _plain(f"{match['value']}\\%")
-    name = unit_name(spelled)
+    as_text, bare = _UNIT_AS_TEXT.fullmatch(text), _UNIT_BARE.fullmatch(text)
+    if as_text:
+        return _with_unit(text, as_text["value"], as_text["text"] + (as_text["power"] or ""))
     # A single letter right behind a number is a variable: 3m is three times m, unless it is set as text.
-    if name is None or (
-        match["bare"] is not None
-        and len(re.sub(r"\W", "", match["bare"].split("^")[0])) < 2
-        and match["bare"] not in ("$", "\\$", "€", "£")
-    ):
-        return None
-    inner = _plain(match["value"])
-    if inner is None or (match["bare"] is not None and tree.variables(inner.node)):  # type: ignore[arg-type]
-        return None
-    return Form("number", text, node=inner.node, unit=name)
+    if bare and (len(re.findall("[A-Za-z]", bare["bare"].split("^")[0])) > 1 or not bare["bare"].isalpha()):
+        form = _with_unit(text, bare["value"], bare["bare"])
+        return None if form is None or form.node is None or tree.variables(form.node) else form
+    return None
+
+
+def _with_unit(text: str, value: str, spelled: str) -> Form | None:
+    if spelled.strip() in ("percent", "per cent"):
+        return _plain(f"{value}\\%")
+    name = unit_name(spelled)
+    inner = _plain(value) if name is not None else None
+    return None if inner is None else Form("number", text, node=inner.node, unit=name or "")
 
 
 def _plain(text: str) -> Form | None:

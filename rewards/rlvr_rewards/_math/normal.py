@@ -100,7 +100,7 @@ def strip_marks(text: str) -> str:
     while text != before:
         before = text
         text = text.strip().strip("*").strip()
-        text = text.rstrip(".,;:") if not text.endswith(r"\,") else text
+        text = text.removesuffix("\\\\").rstrip(".,;:") if not text.endswith(r"\,") else text
         for opening, closing in _MATH_MARKS:
             inner = text[len(opening) : len(text) - len(closing)]
             if len(text) > len(opening) + len(closing) and text.startswith(opening) and text.endswith(closing):

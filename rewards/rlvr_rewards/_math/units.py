@@ -81,6 +81,7 @@ for _line in _TABLE.strip().splitlines():
         _NAMES[" ".join(_words[_index : _index + _length])] = _name
         _index += _length
 
+_COMPOUND = {"mi/h": "mph", "km/h": "kph"}
 _PREFIX_POWERS = (("square ", "^2"), ("sq. ", "^2"), ("sq ", "^2"), ("cubic ", "^3"), ("cu ", "^3"))
 _PART = re.compile(r"(?P<name>[^\^]+?)\s*(?:\^\s*\{?\s*(?P<power>-?\d)\s*\}?)?$")
 # Marks that stand before the number.
@@ -96,7 +97,8 @@ def unit_name(text: str) -> str | None:
     if not 1 <= len(parts) <= 3:
         return None
     names = [_part_name(part) for part in parts]
-    return None if None in names else "/".join(name for name in names if name)
+    joined = "/".join(name for name in names if name)
+    return None if None in names else _COMPOUND.get(joined, joined)
 
 
 def is_unit(text: str) -> bool:
