@@ -52,3 +52,20 @@ warn_about_cuda_torch() {
      (PIP_FIND_LINKS, PIP_EXTRA_INDEX_URL), pip takes it by itself.
 TEXT
 }
+
+# The tests drive the reading page in a real browser and the sandbox with bubblewrap. Where this user may install them,
+# they are installed; elsewhere a note says what to install.
+prepare_system() {
+  local missing=""
+  command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || missing="chromium"
+  [ "$(uname -s)" != Linux ] || command -v bwrap >/dev/null || missing="$missing bubblewrap"
+  [ -n "$missing" ] || return 0
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    echo "== installing system packages for the tests: $missing"
+    # shellcheck disable=SC2086
+    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing; } >/dev/null 2>&1 ||
+      echo "== could not install $missing; tests that need them will fail" >&2
+  else
+    echo "== note: tests that need them will fail until you install: $missing" >&2
+  fi
+}
