@@ -14,6 +14,7 @@ from grpo_rlvr.config.rules import (
     kwargs,
     liger,
     loss_variant,
+    packages,
     peft,
     policy_reuse,
     precision,
@@ -34,6 +35,7 @@ from grpo_rlvr.config.rules import (
 RULES: tuple[Rule, ...] = (
     *kwargs.RULES,
     *values.RULES,
+    *packages.RULES,
     *arguments.RULES,
     *batch.RULES,
     *generation.RULES,

@@ -85,10 +85,14 @@ def rollout_not_whole_micro_batches(config: ConfigView, batch: Batch) -> Outcome
         "per_device_train_batch_size",
         "hardware.num_processes",
         value=size,
-        message=f"generation_batch_size={size} is no multiple of {batch.processes} processes x {batch.per_device} = "
+        message=f"generation_batch_size={size} is no multiple of {_count(batch.processes)} x {batch.per_device} = "
         f"{batch.micro}; allowed near it, in whole groups of {batch.group}: {', '.join(map(str, near))}.",
         set={"generation_batch_size": near[0]},
     )
+
+
+def _count(processes: int) -> str:
+    return f"{processes} process{'' if processes == 1 else 'es'}"
 
 
 def _group_message(batch: Batch, parts: str) -> str:
@@ -132,7 +136,7 @@ def batch_not_divisible_by_group(config: ConfigView, batch: Batch) -> Outcome:
         if stepped
         else ("gradient_accumulation_steps", batch.accumulation * factor)
     )
-    parts = f"{batch.processes} processes x {batch.per_device} x {batch.steps} micro-steps"
+    parts = f"{_count(batch.processes)} x {batch.per_device} x {batch.steps} micro-steps"
     return fail(
         *GROUP_FIELDS,
         value=batch.completions,
@@ -168,7 +172,7 @@ def micro_batch_not_divisible_by_group(batch: Batch) -> Outcome:
         "gradient_accumulation_steps",
         "hardware.num_processes",
         value=batch.completions,
-        message=f"{_group_message(batch, f'{batch.processes} processes x {batch.per_device}')} Accumulation does not "
+        message=f"{_group_message(batch, f'{_count(batch.processes)} x {batch.per_device}')} Accumulation does not "
         "count "
         f"before 0.17: set per_device_train_batch_size={value}, or upgrade.",
         set={"per_device_train_batch_size": value},

@@ -5,8 +5,8 @@ from typing import Any
 
 from grpo_rlvr.config.lifetimes import Lifetime, lifetime
 from grpo_rlvr.config.names import ELSEWHERE, FOREIGN, MODEL_INIT, RENAMED, Replacement
-from grpo_rlvr.config.rule import PASS, Example, Fail, Outcome, fail, rule
-from grpo_rlvr.config.tables import Table
+from grpo_rlvr.config.rule import PASS, Example, Fail, Outcome, fail, not_applicable, rule
+from grpo_rlvr.config.tables import Table, is_newer_than_tables
 from grpo_rlvr.config.versions import Versions
 from grpo_rlvr.config.view import ConfigView, as_mapping
 from grpo_rlvr.errors import nearest
@@ -149,7 +149,9 @@ def argument_of_something_else(config: ConfigView) -> Outcome:
     sources=("trl wheels 0.14 to 1.16",),
     fix_safety="A guess at what was meant, except for names that other libraries use for the same option.",
 )
-def unknown_kwarg(config: ConfigView) -> Outcome:
+def unknown_kwarg(config: ConfigView, versions: Versions) -> Outcome:
+    if is_newer_than_tables(versions.trl):
+        return not_applicable(f"TRL {versions.trl} is newer than the tables and may have kwargs that they lack")
     found = []
     for name in _unknown(config, lambda name, life: not life.known and name not in ELSEWHERE):
         note = f"GRPOConfig has no {name}."
@@ -186,7 +188,7 @@ def _deprecated(config: ConfigView, table: Table, *, own: bool) -> list[str]:
     severity="warning",
     what="TRL has announced that the kwarg will go, and warns about it.",
     why="It does nothing any more (vllm_* in 0.16 and 0.17), has lost its purpose (use_liger_kernel), or goes in TRL "
-        "2.0.",
+    "2.0.",
     bad=Example({"use_liger_kernel": True}),
     good=Example({"model_init_kwargs": {"use_kernels": True}}),
     sources=("trl/trainer/base_config.py", "trl/trainer/grpo_config.py"),

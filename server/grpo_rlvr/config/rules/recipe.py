@@ -12,6 +12,7 @@ FULL_RATE, LORA_RATE = 5e-7, 1e-5
 # Within this factor of the recipe's rate nothing is remarked.
 RATE_FACTOR = 5
 _FORMAT = re.compile(r"format|tag|xml|think|schema|structure|template|json|parse|style|syntax", re.I)
+_COMPOSITE = re.compile(r"composite|combin|total|mixed|weighted|overall|multi", re.I)
 _CORRECT = re.compile(
     r"correct|accura|exact|match|answer|solution|verif|math|equat|pass|test|unit|code|score|task|judge|grade|"
     r"result|win|solve|valid|check|outcome|f1|bleu|rouge|equal|numeric",
@@ -131,6 +132,8 @@ def recipe_reward_not_composite(setup: Setup) -> Outcome:
     names = [str(reward.get("name") or reward.get("reward") or "") for reward in setup.rewards]
     if not names:
         return not_applicable("the setup states no reward functions")
+    if any(_COMPOSITE.search(name) for name in names):
+        return PASS
     form = [name for name in names if _FORMAT.search(name)]
     other = [name for name in names if name not in form]
     correct = [name for name in names if _CORRECT.search(name)]

@@ -2,7 +2,10 @@
 
 import re
 from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
+import rlvr_rewards
 from grpo_rlvr.config.facts import Facts
 from grpo_rlvr.config.rule import PASS, Example, Fail, Outcome, fail, not_applicable, rule
 from grpo_rlvr.config.rules.reward_columns import column_names, each_reward, hidden_columns, passed_names
@@ -42,7 +45,8 @@ def reward_required_parameter_missing(setup: Setup, facts: Facts) -> Outcome:
             "dataset.columns",
             *reward.fields("signature"),
             value=missing,
-            message=f"{reward.shown} requires {', '.join(missing)}, which nobody passes{nearest(missing[0], known)} "
+            message=f"{reward.shown} requires {', '.join(missing)}, which nobody "
+            f"passes{nearest(missing[0], known) or '.'} "
             f"The trainer passes {', '.join(passed)} and the columns "
             f"{', '.join(columns) if columns else '(not stated)'}; rename the column or the parameter.",
         )
@@ -239,6 +243,80 @@ def reward_source_missing(setup: Setup) -> Outcome:
     )
 
 
+def _own_reward(entry: Mapping[str, Any]) -> Any:
+    """Build a reward of our own library; None for another kind, or where building it would load the user's code.
+
+    Raises:
+        RewardSpecError: the spec is refused.
+    """
+    spec = {name: entry[name] for name in ("reward", "args", "weight") if name in entry}
+    if "reward" not in spec or "signature" in entry or ".py" in repr(spec) or spec["reward"] == "judge":
+        return None
+    return rlvr_rewards.build(spec)
+
+
+@rule(
+    "reward-spec-refused",
+    severity="error",
+    what="A reward spec names a reward or an argument that the reward library does not have.",
+    why="The reward cannot be built, so neither a reading nor a run can start.",
+    bad=Example({}, {"rewards": [{"reward": "exakt"}]}),
+    good=Example({}, {"rewards": [{"reward": "exact"}]}),
+    sources=("rewards/rlvr_rewards/spec.py",),
+)
+def reward_spec_refused(setup: Setup) -> Outcome:
+    failures: list[Fail] = []
+    for index, entry in enumerate(setup.rewards):
+        try:
+            _own_reward(entry)
+        except rlvr_rewards.RewardError as error:
+            failures.append(
+                fail(
+                    f"rewards[{index}].reward",
+                    "rewards[].reward",
+                    "rewards",
+                    value=str(entry.get("reward")),
+                    message=f"{str(error).rstrip('.')}.",
+                )
+            )
+    return failures or PASS
+
+
+@rule(
+    "reward-spec-column-missing",
+    severity="error",
+    what="A reward of the library reads a column that the dataset does not have.",
+    why="It raises at the first step, after a full rollout: gold data that is missing is an error, not a 0.",
+    bad=Example({}, {"dataset": {"columns": ["prompt", "answer"]}, "rewards": [{"reward": "exact"}]}),
+    good=Example({}, {"dataset": {"columns": ["prompt", "gold"]}, "rewards": [{"reward": "exact"}]}),
+    sources=("rewards/rlvr_rewards/_core.py",),
+    requires=("reward-spec-refused",),
+)
+def reward_spec_column_missing(setup: Setup, facts: Facts) -> Outcome:
+    columns = column_names(facts)
+    if columns is None:
+        return not_applicable("dataset.columns is not stated")
+    failures: list[Fail] = []
+    for index, entry in enumerate(setup.rewards):
+        reward = _own_reward(entry)
+        wanted = reward.columns() if reward is not None and hasattr(reward, "columns") else ()
+        missing = [name for name in wanted if name not in (*columns, "prompt")]
+        if missing:
+            failures.append(
+                fail(
+                    "dataset.columns",
+                    f"rewards[{index}].reward",
+                    "rewards",
+                    value=missing,
+                    message=f"The reward {entry['reward']!r} reads {', '.join(missing)}, and the columns are "
+                    f"{', '.join(columns) or 'none'}{nearest(missing[0], columns) or '.'} Rename the column, or name "
+                    "it in the "
+                    "reward's args.",
+                )
+            )
+    return failures or PASS
+
+
 RULES = (
     reward_required_parameter_missing,
     reward_without_kwargs,
@@ -249,4 +327,6 @@ RULES = (
     reward_without_name,
     reward_async_not_awaited,
     reward_source_missing,
+    reward_spec_refused,
+    reward_spec_column_missing,
 )
