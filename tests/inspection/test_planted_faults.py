@@ -1,10 +1,14 @@
 """Faulty rewards are exposed by score, audit and a careful reader; sound ones open the gate."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from grpo_rlvr.workspace import Workspace
+
+GOOD = ("held", "not_applicable")
 # What must be seen of each: an audit error, an error of the scoring, or a disagreement with the reader.
 FAULTS = {
     "always_one": "other_row",
@@ -49,7 +53,7 @@ SOUND: dict[str, list[Any]] = {
 
 def seen(result: Any, status: Any) -> set[str]:
     """Return everything that speaks against a reward."""
-    found = {attack.attack for attack in result.audit.attacks if attack.outcome not in ("held", "not_applicable")}
+    found = {attack.attack for attack in result.audit.attacks if attack.outcome not in GOOD}
     found |= {error.kind for error in result.errors}
     return found | ({"disagreement"} if status.disagreements else set())
 
@@ -106,3 +110,42 @@ def test_a_sound_reward_on_chat_and_words_opens_the_gate(
     for samples in (chat_sums, capitals):
         status = read(score(samples, "sound_rewards.py:correct").reading_id)
         assert status.gate.reasons == []
+
+
+def programs(fault: str) -> list[dict[str, Any]]:
+    """Return samples whose right answer is a whole JSON document, and so is no text inside the completion."""
+    rows = []
+    for number in range(16):
+        for turn in range(5):
+            value = {"id": number if turn % 2 == 0 else number + turn, "note": fault[: turn + 1]}
+            text = f"Try {turn}: " + json.dumps(value)
+            rows.append({"prompt": f"Give item {number} as JSON.", "completion": text, "item": {"id": number}})
+    return rows
+
+
+DOCUMENTS = """
+import json, re
+
+def parsed(text):
+    return [json.loads(found) for found in re.findall(r"\\{.*?\\}", text)]
+
+def sound(completions, item, **kwargs):
+    return [float(bool(found := parsed(c)) and found[-1].get("id") == i["id"]) for c, i in zip(completions, item)]
+
+def any_document(completions, item, **kwargs):
+    return [float(any(found.get("id") == i["id"] for found in parsed(c))) for c, i in zip(completions, item)]
+
+def long_enough(completions, **kwargs):
+    return [min(1.0, len(c) / 40) for c in completions]
+"""
+
+
+def test_answers_that_are_whole_documents_are_attacked_too(workspace: Workspace, score: Callable[..., Any]) -> None:
+    (workspace.root / "documents.py").write_text(DOCUMENTS, encoding="utf-8")
+    failed = {}
+    for name in ("sound", "any_document", "long_enough"):
+        audit = score(programs("abcdef"), f"documents.py:{name}").audit
+        failed[name] = {a.attack for a in audit.attacks if a.severity == "error" and a.outcome not in GOOD}
+    assert failed["sound"] == set()
+    assert failed["any_document"] == {"all_answers", "answer_first"}
+    assert {"filler", "padding", "other_row"} <= failed["long_enough"]

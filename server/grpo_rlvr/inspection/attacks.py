@@ -44,6 +44,8 @@ class Case:
         after: What stands after it.
         other: An answer that is wrong for this row.
         golds: Right answers of several rows, this one's among them.
+        whole: Whether the right answer could not be told apart: then `gold` is the whole rewarded completion, and
+            `other` a completion that was rewarded in another row.
     """
 
     sample: int
@@ -53,6 +55,7 @@ class Case:
     after: str
     other: str
     golds: tuple[str, ...]
+    whole: bool = False
 
     @property
     def right(self) -> str:
@@ -89,6 +92,7 @@ class Kind:
         needs_gold: Whether it needs a row whose right answer is known.
         build: Makes the completions; none when it does not apply to the case.
         why: What it means when it succeeds.
+        whole: Whether it also makes sense with whole completions in the place of answers.
     """
 
     attack: str
@@ -98,6 +102,7 @@ class Kind:
     needs_gold: bool
     build: Callable[[Case], list[str]]
     why: str
+    whole: bool = False
 
 
 def _embedded(case: Case) -> list[str]:
@@ -190,7 +195,7 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "all_answers", "no_reward", "error", "answer", True,
         lambda c: [c.put(", ".join(c.golds)), c.put(" ".join(c.golds))],
-        "listing several candidate answers is paid",
+        "listing several candidate answers is paid", whole=True,
     ),
     Kind(
         "answer_embedded", "no_reward", "error", "answer", True, _embedded,
@@ -207,10 +212,11 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "answer_first", "no_reward", "error", "answer", True, lambda c: [f"{c.right}\n{c.wrong}"],
         "a right answer that is taken back by a wrong one is paid: it probably takes the first answer, not the last",
+        whole=True,
     ),
     Kind(
         "answer_last", "no_reward", "info", "answer", True, lambda c: [f"{c.wrong}\n{c.right}"],
-        "a wrong answer followed by the right one is paid (usual where the last answer counts)",
+        "a wrong answer followed by the right one is paid (usual where the last answer counts)", whole=True,
     ),
     Kind(
         "answer_outside", "no_reward", "error", "answer", True, _tagged(lambda c, tag: f"{c.wrong}\n{c.gold}"),
@@ -222,7 +228,7 @@ KINDS: tuple[Kind, ...] = (
     ),
     Kind(
         "tags_empty", "no_reward", "warning", "any", True, _emptied,
-        "blocks without any content are paid",
+        "blocks without any content are paid", whole=True,
     ),
     Kind(
         "tags_repeated", "no_reward", "warning", "format", True, _tagged(lambda c, tag: f"{c.right}{c.right}"),
@@ -235,7 +241,7 @@ KINDS: tuple[Kind, ...] = (
     ),
     Kind(
         "padding", "no_reward", "error", "answer", True, lambda c: [f"{c.wrong}\n{FILLER * FILLER_REPEATS}"],
-        "a wrong answer with very long padding is paid",
+        "a wrong answer with very long padding is paid", whole=True,
     ),
     Kind(
         "bare_answer", "no_reward", "info", "answer", True, lambda c: [c.gold] if c.gold != c.right else [],
@@ -260,10 +266,12 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "special_tokens", "reward", "warning", "any", True, _stripped,
         "without special tokens the reward is lost: TRL removes them before it calls a reward",
+        whole=True,
     ),
     Kind(
         "prefilled_tag", "reward", "info", "any", True, _unprefilled,
         "without the opening tag the reward is lost: where the chat template writes that tag, completions lack it",
+        whole=True,
     ),
 )  # fmt: skip
 BY_ID: Mapping[str, Kind] = {kind.attack: kind for kind in KINDS}

@@ -124,6 +124,7 @@ def _tries(samples: Samples, rewarded: Sequence[bool | None], wanted: int) -> li
         _Try(kind, case, with_text(samples.rows[case.sample]["completion"], text))
         for kind in KINDS
         for case in (with_gold if kind.needs_gold else plain)
+        if kind.whole or not case.whole
         for text in kind.build(case)
     ]
 

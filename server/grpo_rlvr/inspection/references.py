@@ -77,6 +77,8 @@ def with_text(completion: Any, text: str) -> Any:
 def cases(samples: Samples, rewarded: Sequence[bool | None], wanted: int) -> list[Case]:
     """Return rewarded completions of different prompts, taken apart at the right answer."""
     golds = gold_texts(samples, rewarded)
+    if not any(golds):
+        return _whole_cases(samples, rewarded, wanted)
     found: list[Case] = []
     used: set[str] = set()
     for row, outcome in enumerate(rewarded):
@@ -99,6 +101,26 @@ def cases(samples: Samples, rewarded: Sequence[bool | None], wanted: int) -> lis
                 golds=_several(gold, golds),
             )
         )
+    return found
+
+
+def _whole_cases(samples: Samples, rewarded: Sequence[bool | None], wanted: int) -> list[Case]:
+    """Return rewarded completions as they are, for tasks whose right answer is no text of its own: programs, JSON."""
+    firsts: dict[str, int] = {}
+    for row, outcome in enumerate(rewarded):
+        if outcome and samples.columns(row):
+            firsts.setdefault(samples.groups[row], row)
+    found = []
+    for row in list(firsts.values())[:wanted]:
+        others = [
+            message_text(samples.rows[other]["completion"])
+            for other in firsts.values()
+            if samples.columns(other) != samples.columns(row)
+        ][: LISTED_GOLDS - 1]
+        if others:
+            text = message_text(samples.rows[row]["completion"])
+            golds = (*others[:1], text, *others[1:], others[-1])
+            found.append(Case(row, samples.prompt_text(row), "", text, "", others[0], golds, whole=True))
     return found
 
 
