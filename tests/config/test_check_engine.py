@@ -35,6 +35,12 @@ def test_a_version_newer_than_the_tables_is_said() -> None:
     assert rules(result) == ["removed-kwarg"]
 
 
+def test_a_kwarg_that_a_newer_version_may_have_is_not_called_unknown() -> None:
+    result = check({"brand_new_option": 1}, EMPTY, trl_version="9.0.0")
+    assert rules(result) == [] and "newer" in result.not_applicable["unknown-kwarg"]
+    assert rules(check({"brand_new_option": 1}, EMPTY)) == ["unknown-kwarg"]
+
+
 def test_the_worst_finding_comes_first_and_is_the_verdict() -> None:
     result = check({"loss_type": "dr_grpo", "importance_sampling_level": "sequence", "beta": -1.0}, EMPTY)
     order = [finding.severity for finding in result.findings]
@@ -143,3 +149,4 @@ def test_generated_pages_are_fresh(pytestconfig: pytest.Config) -> None:
 def test_setup_keys_that_nothing_reads_are_reported() -> None:
     setup: Any = {"model": {"colour": "blue"}}
     assert check({}, parse_setup(setup)).unused_setup == ["model.colour"]
+    assert check({}, parse_setup({"hardware": {"num_processes": "8"}})).unused_setup == ["hardware.num_processes"]

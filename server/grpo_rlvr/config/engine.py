@@ -88,8 +88,9 @@ def check(
         fixed_config=fixed,
         diff=loaded.diff(fixed) if loaded else None,
         defaults_changed=changed_defaults(given, from_version, version) if from_version else [],
-        unused_setup=list(setup.unused),
+        unused_setup=[*setup.unused, *inputs.facts.unusable()],
         unread=sorted(unread),
+        notes=list(loaded.notes) if loaded else [],
         not_applicable=verdicts.not_applicable,
     )
     if deep is not None:

@@ -16,6 +16,17 @@ _MACHINE_PROCESSES = re.compile(r"--nproc[_-]per[_-]node[ =](\d+)")
 _VISIBLE = re.compile(r"CUDA_VISIBLE_DEVICES=[\"']?(\d+(?:,\d+)*)")
 
 
+# Setup values that rules calculate with.
+NUMBERS = (
+    "model.params_b", "model.active_b", "model.num_attention_heads", "model.num_key_value_heads",
+    "model.max_position_embeddings", "hardware.num_processes", "hardware.num_machines", "hardware.gpus",
+    "hardware.gpu_mem_gb", "hardware.deepspeed_stage", "hardware.fsdp_version", "hardware.cp_size", "dataset.rows",
+    "dataset.max_prompt_tokens", "measured.clipped_ratio", "measured.free_generation_p50",
+    "measured.free_generation_p95", "launch.concurrent_runs_on_host", "vllm_server.port", "vllm_server.max_model_len",
+    "vllm_server.tensor_parallel_size",
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Facts:
     """Derived facts about a run; each property says what None means."""
@@ -42,6 +53,15 @@ class Facts:
         """Return a text of the setup, None when it is not stated or no text."""
         value = self.setup.get(path)
         return value if isinstance(value, str) else None
+
+    def unusable(self) -> list[str]:
+        """Return the setup paths that want a number and hold something else; they count as not stated."""
+        values = {path: self.setup.get(path) for path in NUMBERS}
+        return [
+            path
+            for path, value in values.items()
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float))
+        ]
 
     # ------------------------------------------------------------------ processes and devices
     @cached_property

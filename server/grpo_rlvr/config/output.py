@@ -27,6 +27,7 @@ def to_table(result: CheckResult) -> str:
         lines += ["", "No findings."]
     if result.effective is not None:
         lines += ["", "What it does:", *(f"  {sentence}" for sentence in result.effective.summary)]
+    lines += ["", *(f"note: {note}" for note in result.notes)] if result.notes else []
     for title, names in (("Not read", result.unread), ("Setup keys that nothing reads", result.unused_setup)):
         if names:
             lines += ["", f"{title}: {', '.join(names)}"]

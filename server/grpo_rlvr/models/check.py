@@ -13,7 +13,7 @@ class Fix(Model):
     set: JsonObject = Field(default_factory=dict, description="Top-level kwargs with their new, whole values.")
     unset: list[str] = Field(default_factory=list, description="Top-level kwargs to remove.")
     safe: bool = Field(
-        description="True when the change keeps what a working run computes: a renamed or dead option, a stated default."
+        description="True when the change keeps what a working run computes, e.g. a renamed or dead option."
     )
 
 
@@ -22,14 +22,20 @@ class Finding(Model):
 
     rule: str = Field(description="Id of the rule, e.g. `batch-not-divisible-by-group`.")
     severity: Severity = Field(
-        description="error: fails or trains the wrong thing; warning: probably wastes the run; info: surprising but fine."
+        description="error: fails or trains the wrong thing; warning: likely wastes the run; info: surprising."
     )
-    fields: list[str] = Field(description="Kwargs and dotted setup paths that the finding is about, the main one first.")
+    fields: list[str] = Field(
+        description="Kwargs and dotted setup paths that the finding is about, the main one first."
+    )
     value: JsonValue = Field(default=None, description="The value found, null when the field is unset.")
     message: str = Field(description="What was found, which rule it breaks, and what to write instead.")
     why: str = Field(description="What happens in the run if nothing is changed.")
-    fix: Fix | None = Field(default=None, description="A change of the config as data, null when only a person can decide.")
-    sources: list[str] = Field(default_factory=list, description="Where this is known from: issues, files, measurements.")
+    fix: Fix | None = Field(
+        default=None, description="A change of the config as data, null when only a person can decide."
+    )
+    sources: list[str] = Field(
+        default_factory=list, description="Where this is known from: issues, files, measurements."
+    )
     file: str | None = Field(default=None, description="File of the config, when it came from one.")
     line: int | None = Field(default=None, ge=1, description="Line in that file, from 1.")
     doc: str = Field(description="Page and anchor of the rule, relative to the project root.")
@@ -40,18 +46,24 @@ class BatchPlan(Model):
 
     processes: int = Field(description="Training processes, server GPUs not counted.")
     processes_source: str = Field(description="Where the number of processes comes from.")
-    per_device_train_batch_size: int = Field(description="Completions (prompts up to TRL 0.14) per process and micro-step.")
+    per_device_train_batch_size: int = Field(
+        description="Completions (prompts up to TRL 0.14) per process and micro-step."
+    )
     gradient_accumulation_steps: int = Field(description="Micro-steps per optimizer update.")
     steps_per_generation: int | None = Field(description="Micro-steps fed by one rollout.")
     num_generations: int = Field(description="Completions per prompt: the group.")
     num_iterations: int = Field(description="Passes over one rollout.")
     completions_per_rollout: int | None = Field(description="Completions generated at once over all processes.")
-    prompts_per_rollout: float | None = Field(description="Groups per rollout; a fraction when groups do not come out whole.")
+    prompts_per_rollout: float | None = Field(
+        description="Groups per rollout; a fraction when groups do not come out whole."
+    )
     completions_per_update: int | None = Field(description="Completions behind one optimizer update.")
     updates_per_rollout: float | None = Field(description="Optimizer updates on one rollout, all passes together.")
     rollouts_per_epoch: int | None = Field(description="Rollouts in one pass over the dataset; the tail is dropped.")
     updates_per_epoch: float | None = Field(description="Optimizer updates in one pass over the dataset.")
-    prompts_dropped_per_epoch: int | None = Field(description="Dataset rows of the tail that no rollout of an epoch uses.")
+    prompts_dropped_per_epoch: int | None = Field(
+        description="Dataset rows of the tail that no rollout of an epoch uses."
+    )
 
 
 class Effective(Model):
@@ -115,10 +127,16 @@ class CheckResult(Model):
     fixed_config: JsonObject = Field(description="The config with every safe fix applied.")
     diff: str | None = Field(default=None, description="Unified diff of the input file, when there is one.")
     defaults_changed: list[ChangedDefault] = Field(
-        default_factory=list, description="Defaults that changed since `from_version` and that this config leaves unset."
+        default_factory=list,
+        description="Defaults that changed since `from_version` and that this config leaves unset.",
     )
-    unused_setup: list[str] = Field(default_factory=list, description="Setup keys that nothing reads, as dotted paths.")
+    unused_setup: list[str] = Field(
+        default_factory=list, description="Setup keys that nothing reads, or that hold no number where one is needed."
+    )
     unread: list[str] = Field(default_factory=list, description="Kwargs whose value could not be read statically.")
+    notes: list[str] = Field(
+        default_factory=list, description="What reading the file converted or could not tell, such as YAML's 1e-6."
+    )
     not_applicable: dict[str, str] = Field(
         default_factory=dict, description="Rules that could not judge because something is not stated, with the reason."
     )

@@ -49,7 +49,7 @@ def prompt_column_missing(facts: Facts) -> Outcome:
         "dataset.columns",
         value=list(facts.columns),
         message=f"The columns are {', '.join(facts.columns) or 'none'}, and TRL reads prompts from a column called "
-        f"prompt{nearest('prompt', facts.columns) or '.'} {hint}.",
+        f"prompt{nearest('prompt', facts.columns)}. {hint}.",
     )
 
 

@@ -217,7 +217,7 @@ def _reads_missing(setup: Setup, facts: Facts, pattern: re.Pattern[str], effect:
             "dataset.columns",
             value=missing,
             message=f"{reward.shown} reads {', '.join(missing)} from its keyword arguments and "
-            f"{effect}{nearest(missing[0], known) or '.'} The columns are {', '.join(columns) or 'none'}.",
+            f"{effect}{nearest(missing[0], known)}. The columns are {', '.join(columns) or 'none'}.",
         )
 
     return each_reward(setup, judge)

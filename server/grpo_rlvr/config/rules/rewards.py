@@ -46,7 +46,7 @@ def reward_required_parameter_missing(setup: Setup, facts: Facts) -> Outcome:
             *reward.fields("signature"),
             value=missing,
             message=f"{reward.shown} requires {', '.join(missing)}, which nobody "
-            f"passes{nearest(missing[0], known) or '.'} "
+            f"passes{nearest(missing[0], known)}. "
             f"The trainer passes {', '.join(passed)} and the columns "
             f"{', '.join(columns) if columns else '(not stated)'}; rename the column or the parameter.",
         )
@@ -309,7 +309,7 @@ def reward_spec_column_missing(setup: Setup, facts: Facts) -> Outcome:
                     "rewards",
                     value=missing,
                     message=f"The reward {entry['reward']!r} reads {', '.join(missing)}, and the columns are "
-                    f"{', '.join(columns) or 'none'}{nearest(missing[0], columns) or '.'} Rename the column, or name "
+                    f"{', '.join(columns) or 'none'}{nearest(missing[0], columns)}. Rename the column, or name "
                     "it in the "
                     "reward's args.",
                 )
