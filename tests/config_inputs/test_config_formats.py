@@ -2,7 +2,8 @@
 
 import pytest
 
-from grpo_rlvr.config import load_config
+from grpo_rlvr.config import check, load_config
+from grpo_rlvr.models.setup import parse_setup
 
 
 def test_json_keeps_values_and_knows_the_line_of_every_key() -> None:
@@ -84,3 +85,9 @@ def test_dtype_stays_an_unknown_kwarg_in_a_plain_config() -> None:
 def test_lora_keys_without_use_peft_are_said_to_do_nothing() -> None:
     loaded = load_config("model_name_or_path: q\nlora_r: 16\n", "c.yaml")
     assert loaded.setup["model"]["peft"] is False and any("no effect without use_peft" in note for note in loaded.notes)
+
+
+def test_the_check_of_a_file_passes_on_what_reading_it_changed() -> None:
+    loaded = load_config("learning_rate: 1e-6\n", "c.yaml")
+    result = check(loaded.config, parse_setup(loaded.setup), loaded=loaded)
+    assert result.notes == list(loaded.notes) and "1.0e-6" in result.notes[0]
