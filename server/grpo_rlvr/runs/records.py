@@ -45,6 +45,9 @@ def append_rows(path: Path, rows: list[dict[str, Any]]) -> None:
 
 def iter_rows(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the whole rows of a JSON lines file; a broken last line is left out, an absent file is empty."""
+    # A device in a file's place could be read for ever.
+    if not path.is_file():
+        return
     try:
         file = path.open("rb")
     except OSError:
@@ -63,6 +66,8 @@ def iter_rows(path: Path) -> Iterator[dict[str, Any]]:
 
 def tail_lines(path: Path, count: int, max_bytes: int = 1_000_000) -> tuple[list[str], bool]:
     """Return the last lines of a text file and whether earlier ones were left out."""
+    if not path.is_file():
+        return [], False
     try:
         with path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
