@@ -5,11 +5,12 @@ from typing import Annotated, Any
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context, RequestStateSecurity
-from mcp_types import InputRequiredResult
+from mcp_types import CallToolResult, InputRequiredResult
 from pydantic import Field
 
 from grpo_rlvr import __version__
 from grpo_rlvr.models.reading import ReadingStarted
+from grpo_rlvr.protocol.apps import READING_META, page_tool, reading_app, ticket_for, whole_result
 from grpo_rlvr.protocol.elicit import read_by_forms
 from grpo_rlvr.protocol.resources import add_prompts, add_resources
 from grpo_rlvr.protocol.skills import Skills
@@ -45,8 +46,8 @@ def build_server(workspace: Workspace) -> MCPServer[Any]:
         description="Validates, gates, launches and diagnoses GRPO training on TRL.",
         instructions=INSTRUCTIONS,
         version=__version__,
-        tools=list(tools),
-        extensions=[Skills()],
+        tools=[*tools, page_tool()],
+        extensions=[Skills(), reading_app()],
         log_level="WARNING",
         request_state_security=RequestStateSecurity.ephemeral(ttl=FORM_TTL_S),
     )
@@ -61,8 +62,9 @@ def _reading_tool(tool: Tool, workspace: Workspace) -> Any:
 
     async def bound(ctx: Context[Any, Any], rows_per_form: int = 5, **arguments: Any) -> Any:
         if arguments.get("channel") == "elicitation":
-            return await read_by_forms(ctx, workspace, arguments["reading_id"], rows_per_form)
-        return await plain(ctx=ctx, **arguments)
+            answer = await read_by_forms(ctx, workspace, arguments["reading_id"], rows_per_form)
+            return answer if isinstance(answer, InputRequiredResult) else whole_result(answer)
+        return whole_result(await plain(ctx=ctx, **arguments), await ticket_for(ctx, workspace, arguments))
 
     rows_per_form = inspect.Parameter(
         "rows_per_form",
@@ -71,4 +73,5 @@ def _reading_tool(tool: Tool, workspace: Workspace) -> Any:
         annotation=Annotated[int, Field(ge=1, le=10, description="Rows on one form, for channel 'elicitation'.")],
     )
     shown = [*inspect.signature(plain).parameters.values(), rows_per_form]
-    return strict_from(dress(bound, tool.name, shown, ReadingStarted | InputRequiredResult), tool)
+    returns = Annotated[CallToolResult, ReadingStarted] | InputRequiredResult
+    return strict_from(dress(bound, tool.name, shown, returns), tool, meta=READING_META)

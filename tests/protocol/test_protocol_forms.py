@@ -115,3 +115,21 @@ async def test_a_client_without_forms_is_told_to_use_the_page(connect: Any, era:
         reading = scored.structured_content["reading_id"]
         result = await client.call_tool("start_reading", {"reading_id": reading, "channel": "elicitation"})
     assert result.is_error and "page" in result.content[0].text
+
+
+async def test_a_host_that_shows_apps_gets_the_page_and_a_ticket_that_no_model_has(connect: Any, era: str) -> None:
+    from mcp.client import advertise
+    from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
+
+    async with connect(era, extensions=[advertise(EXTENSION_ID, {"mimeTypes": [APP_MIME_TYPE]})]) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        page = await client.read_resource(tools["start_reading"].meta["ui"]["resourceUri"])
+        scored = await client.call_tool("score_samples", {"path": "samples.jsonl", "rewards": [{"reward": "exact"}]})
+        started = await client.call_tool("start_reading", {"reading_id": scored.structured_content["reading_id"]})
+        ticket = started.meta["grpo-rlvr/ticket"]
+        state = await client.call_tool("reading_page", {"ticket": ticket, "action": "state", "payload": "{}"})
+        guessed = await client.call_tool("reading_page", {"ticket": "guess", "action": "state", "payload": "{}"})
+    assert tools["reading_page"].meta["ui"]["visibility"] == ["app"]
+    assert page.contents[0].mime_type == APP_MIME_TYPE and "<html" in page.contents[0].text
+    assert ticket not in str(started.content) + str(started.structured_content)
+    assert not state.is_error and guessed.is_error

@@ -39,7 +39,7 @@ def refusal(result: CallToolResult) -> str:
 async def test_lists_every_tool_with_title_description_hints_and_both_schemas(connect: Any, era: str) -> None:
     async with connect(era) as client:
         tools = (await client.list_tools()).tools
-    assert [tool.name for tool in tools] == [tool.name for tool in TOOLS]
+    assert [tool.name for tool in tools] == [*(tool.name for tool in TOOLS), "reading_page"]
     assert len(tools) <= 15
     for tool in tools:
         assert tool.title and tool.description and "\n" not in tool.description
@@ -177,8 +177,8 @@ async def test_a_picture_comes_beside_the_same_answer(connect: Any, era: str) ->
             assert image.type == "image" and base64.b64decode(image.data).startswith(b"\x89PNG")
 
 
-async def test_compare_runs_does_not_rank_a_run_against_itself(connect: Any, root: Path) -> None:
+async def test_a_run_is_not_ranked_against_itself(connect: Any, root: Path) -> None:
     (root / "log.txt").write_text(TRL_LOG, encoding="utf-8")
     async with connect() as client:
-        found = answer(await client.call_tool("compare_runs", {"first": "log.txt", "second": "log.txt"}))
-    assert found["verdict"] in {"within_noise", "unknown"}
+        found = answer(await client.call_tool("recommend_variant", {"log": TRL_LOG, "compare_with": "log.txt"}))
+    assert found["comparison"]["verdict"] in {"within_noise", "unknown"}

@@ -19,7 +19,6 @@ VERBS = {
     "stop_run": "stop",
     "list_runs": "runs",
     "recommend_variant": "recommend",
-    "compare_runs": "compare",
     "write_report": "report",
     "check_environment": "doctor",
 }

@@ -114,14 +114,12 @@ def _add_run_verbs(parsers: Any) -> None:
     report = _verb(parsers, "report", verbs.report, "Write an HTML report on a run.")
     report.add_argument("run_id", metavar="RUN")
     report.add_argument("--out", metavar="FILE")
-    compare = _verb(parsers, "compare", verbs.compare, "Compare two runs against their own noise.")
-    compare.add_argument("first", metavar="LOG")
-    compare.add_argument("second", metavar="LOG")
     recommend = _verb(parsers, "recommend", verbs.recommend, "Diagnose a run from its log.")
     recommend.add_argument("log", metavar="LOG", help="file or run folder, or - for standard input")
     recommend.add_argument("--config", metavar="FILE")
     recommend.add_argument("--setup", metavar="FILE")
     recommend.add_argument("--trl-version", metavar="V")
+    recommend.add_argument("--compare-with", metavar="LOG", help="another run's log or folder")
     recommend.add_argument("--picture", metavar="FILE", help="write the curves as a PNG")
 
 

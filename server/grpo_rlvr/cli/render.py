@@ -246,15 +246,9 @@ def recommendation(result: Recommendation) -> None:
     _lines("Also possible", advice.alternatives)
     _lines("Missing", result.missing)
     _lines("Not understood", (f"line {line.line}: {line.text}" for line in parsed.unread[:5]))
+    if result.comparison:
+        _comparison(result.comparison)
     console.print(f"[dim]{escape(result.caveat)}[/]")
-
-
-def comparison(result: Comparison) -> None:
-    """Two runs side by side."""
-    console.print(f"[bold]{result.verdict}[/]: {escape(result.why)}")
-    rows = ((d.metric, number(d.first), number(d.second), number(d.noise), d.verdict) for d in result.differences)
-    table(("metric", "first", "second", "noise", "second is"), rows)
-    _lines("Notes", result.notes)
 
 
 def doctor(result: Environment) -> None:
@@ -264,6 +258,14 @@ def doctor(result: Environment) -> None:
     table(("what", "state", "found", "what to do"), (
         (c.name, coloured(c.state), escape(c.detail), escape(c.remedy)) for c in result.checks
     ))  # fmt: skip
+
+
+def _comparison(result: Comparison) -> None:
+    """Two runs side by side."""
+    console.print(f"[bold]{result.verdict}[/]: {escape(result.why)}")
+    rows = ((d.metric, number(d.first), number(d.second), number(d.noise), d.verdict) for d in result.differences)
+    table(("metric", "first", "second", "noise", "second is"), rows)
+    _lines("Notes", result.notes)
 
 
 def _largest(terms: Any) -> Any:

@@ -201,17 +201,16 @@ def recommend(options: argparse.Namespace) -> int:
     setup = load_setup(_setup_file(place, options.setup), loaded.setup if loaded else None)
     given: dict[str, Any] = {"log": sys.stdin.read()} if options.log == "-" else {"path": options.log}
     result = diagnose.recommend_variant(
-        place, **given, config=config or None, setup=dict(setup.sections), trl_version=options.trl_version
+        place,
+        **given,
+        config=config or None,
+        setup=dict(setup.sections),
+        trl_version=options.trl_version,
+        compare_with=options.compare_with,
     )
     if options.picture:
         Path(options.picture).write_bytes(diagnose.picture_of_log(place, result, given))
     show(options, result, render.recommendation)
-    return 0
-
-
-def compare(options: argparse.Namespace) -> int:
-    """Compare two runs; this exits with 0 whatever the difference."""
-    show(options, diagnose.compare_runs(workspace(options), options.first, options.second), render.comparison)
     return 0
 
 

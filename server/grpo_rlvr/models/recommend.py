@@ -106,16 +106,6 @@ class ParsedSummary(Model):
     notes: list[str] = Field(description="Oddities that were handled: restarts, ranges, cut rows, blocks.")
 
 
-class Recommendation(Model):
-    """What the run is doing, whether the variant is the problem, and what to change."""
-
-    labels: list[LabelFinding] = Field(description="Diagnoses, the main cause first.")
-    recommendation: Advice
-    parsed: ParsedSummary
-    missing: list[str] = Field(description="What the log or the config lacks that would sharpen the answer.")
-    caveat: str = Field(description="What this answer cannot say.")
-
-
 class MetricDifference(Model):
     """One metric in two runs."""
 
@@ -137,6 +127,19 @@ class Comparison(Model):
     )
     why: str
     notes: list[str]
+
+
+class Recommendation(Model):
+    """What the run is doing, whether the variant is the problem, and what to change."""
+
+    labels: list[LabelFinding] = Field(description="Diagnoses, the main cause first.")
+    recommendation: Advice
+    parsed: ParsedSummary
+    missing: list[str] = Field(description="What the log or the config lacks that would sharpen the answer.")
+    comparison: Comparison | None = Field(
+        default=None, description="The run beside another one, when that was asked for."
+    )
+    caveat: str = Field(description="What this answer cannot say.")
 
 
 class WatchUpdate(Model):

@@ -5,7 +5,7 @@ person get the same answer.
 """
 
 from grpo_rlvr.tools.check import check_config, estimate_memory, picture_of_memory
-from grpo_rlvr.tools.diagnose import compare_runs, picture_of_log, recommend_variant
+from grpo_rlvr.tools.diagnose import picture_of_log, recommend_variant
 from grpo_rlvr.tools.environment import check_environment
 from grpo_rlvr.tools.read import reading_status, start_reading
 from grpo_rlvr.tools.registry import Tool
@@ -27,7 +27,6 @@ TOOLS: tuple[Tool, ...] = (
     Tool(stop_run, "Stop a run", read_only=False, destructive=True, idempotent=True),
     Tool(list_runs, "List runs"),
     Tool(recommend_variant, "Diagnose a run", picture=picture_of_log),
-    Tool(compare_runs, "Compare two runs"),
     Tool(write_report, "Write a report", read_only=False, idempotent=True),
     Tool(check_environment, "Check the environment"),
 )

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from grpo_rlvr.errors import InputError
-from grpo_rlvr.models.recommend import Comparison, Recommendation
+from grpo_rlvr.models.recommend import Recommendation
 from grpo_rlvr.tools.inputs import ConfigArgument, SetupArgument, TrlVersionArgument, load_setup
 from grpo_rlvr.workspace import Workspace
 
@@ -23,23 +23,19 @@ def recommend_variant(
     config: ConfigArgument = None,
     setup: SetupArgument = None,
     trl_version: TrlVersionArgument = None,
+    compare_with: Annotated[
+        str | None, Field(description="File or run folder of another run to compare with, against both runs' noise.")
+    ] = None,
 ) -> Recommendation:
     """Diagnose a GRPO run from its metrics and say which variant, if any, would help; never certifies quality."""
-    from grpo_rlvr.metrics import recommend
+    from grpo_rlvr.metrics import compare, recommend
 
     source = log_source(workspace, log, path)
-    return recommend(source, config=config, setup=load_setup(setup), trl_version=trl_version)
-
-
-def compare_runs(
-    workspace: Workspace,
-    first: Annotated[str, Field(description="File or run folder with the first run's log.")],
-    second: Annotated[str, Field(description="File or run folder with the second run's log.")],
-) -> Comparison:
-    """Compare the metrics of two runs against their own noise; never ranks two runs whose difference is within it."""
-    from grpo_rlvr.metrics import compare
-
-    return compare(_log_path(workspace, first, "first"), _log_path(workspace, second, "second"))
+    result = recommend(source, config=config, setup=load_setup(setup), trl_version=trl_version)
+    if compare_with is None:
+        return result
+    other = _log_path(workspace, compare_with, "compare_with")
+    return result.model_copy(update={"comparison": compare(source, other)})
 
 
 def picture_of_log(workspace: Workspace, result: Recommendation, arguments: dict[str, Any]) -> bytes:
