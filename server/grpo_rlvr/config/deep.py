@@ -53,7 +53,7 @@ PATTERNS = (
     (r"KeyError: 'prompt'", "prompt-column-missing"),
     (r"fp16.*bf16|bf16.*fp16", "fp16-and-bf16"),
     (r"requires? bitsandbytes|bitsandbytes", "optimizer-needs-bitsandbytes"),
-    (r"temperature.*strictly positive", "value-out-of-range"),
+    (r"temperature.*strictly positive", "temperature-not-positive"),
     (r"Unknown (loss type|importance)|Invalid value for scale_rewards", "value-not-allowed"),
     (r"missing \d+ required (positional|keyword-only) argument", "reward-required-parameter-missing"),
 )

@@ -32,7 +32,8 @@ class ConfigView:
 
     def names(self) -> list[str]:
         """Return every kwarg that the config states, also those whose value could not be read."""
-        return [*self.given, *sorted(name for name in self.unread if name.isidentifier() and name not in self.given)]
+        unread = sorted(name for name in self.unread if not name.startswith("**") and "." not in name)
+        return [*self.given, *(name for name in unread if name not in self.given)]
 
     def has(self, name: str) -> bool:
         """Return whether the config states this kwarg itself (also when its value could not be read)."""
