@@ -207,3 +207,9 @@ def test_an_estimate_imports_nothing_heavy_and_survives_json() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, encoding="utf-8", check=True)
     assert MemoryEstimate.model_validate(json.loads(done.stdout)).verdict == "fits"
+
+
+def test_a_paged_optimizer_holds_no_states_that_could_not_leave_the_card(estimated: Any) -> None:
+    answer = estimated({"optim": "paged_adamw_8bit"}, model=FULL, hardware=H100)
+    assert term(answer, "generation", "optimizer") == 0
+    assert any("managed memory" in note for note in answer.notes)

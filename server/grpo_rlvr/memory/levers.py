@@ -106,6 +106,12 @@ def _training(plan: Plan, config: Mapping[str, Any]) -> Iterator[Change]:
             f"8-bit AdamW instead of {plan.optim}", "Needs bitsandbytes; states are rounded to 8 bits in blocks.",
             {"optim": "adamw_8bit"},
         )  # fmt: skip
+    if not t.is_paged(plan) and "optimizer" not in plan.sharding.offload and not (master or plan.on_cpu):
+        yield Change(
+            "paged 8-bit AdamW, whose states give way to host memory",
+            "Needs bitsandbytes; when the card is full every step moves the states over the bus.",
+            {"optim": "paged_adamw_8bit"},
+        )  # fmt: skip
 
 
 def _init_kwargs(config: Mapping[str, Any]) -> Mapping[str, Any]:

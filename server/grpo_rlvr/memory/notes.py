@@ -83,6 +83,10 @@ def _weights(plan: Plan) -> list[str]:
 
 def _rest(plan: Plan, computed: Computed) -> list[str]:
     notes = []
+    if t.is_paged(plan):
+        notes.append(
+            f"{plan.optim} keeps its states in managed memory: they use the card while it has room, else the host."
+        )
     if plan.sharding.engine == "ddp" and computed.verdict == "does_not_fit":
         notes.append(
             "Plain data parallelism copies everything to each GPU: more GPUs never help a model that does not fit one."

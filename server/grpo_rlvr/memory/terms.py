@@ -110,9 +110,17 @@ def gradients(plan: Plan) -> float:
     return trained_params(plan) * trained_width(plan) * copies / _shards(plan, 2)
 
 
+def is_paged(plan: Plan) -> bool:
+    """Whether the states lie in managed memory, outside torch's allocator, and move to the host when the card is full.
+
+    bitsandbytes/optim/optimizer.py, get_state_buffer: every tensor from 100,000 elements on is paged.
+    """
+    return plan.optim.startswith("paged_") and not plan.on_cpu
+
+
 def optimizer(plan: Plan) -> float:
     """Optimizer states: two of the parameter's width for Adam; DeepSpeed in bf16 a float32 copy and two states."""
-    if "optimizer" in plan.sharding.offload:
+    if "optimizer" in plan.sharding.offload or is_paged(plan):
         return 0.0
     count = trained_params(plan)
     if plan.sharding.engine == "deepspeed" and plan.sharding.stage and plan.autocast:
