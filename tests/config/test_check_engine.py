@@ -96,6 +96,15 @@ def test_findings_from_a_script_point_at_file_and_line_and_leave_unread_values_u
     assert result.diff and "-    max_prompt_length=512,\n" in result.diff
 
 
+def test_an_entry_that_could_not_be_read_leaves_only_itself_unknown() -> None:
+    text = "GRPOConfig(use_cpu=True, model_init_kwargs={'dtype': pick(), 'attn_implementation': 'sdpa'})\n"
+    loaded = load_config(f"from trl import GRPOConfig\n{text}", "train.py")
+    setup = parse_setup({"model": {"params_b": 7, "peft": False}, "hardware": {"num_processes": 1, "gpu_mem_gb": 24}})
+    result = check(loaded.config, setup, trl_version="1.16.0", loaded=loaded)
+    assert result.unread == ["model_init_kwargs.dtype"]
+    assert not [name for name in rules(result) if "kwarg" in name or "float32" in name], rules(result)
+
+
 def test_an_unpacked_dict_makes_unset_options_unknown() -> None:
     loaded = load_config("from trl import GRPOConfig\nGRPOConfig(num_generations=8, **read())\n", "train.py")
     result = check(loaded.config, EMPTY, trl_version="1.16.0", loaded=loaded)

@@ -38,7 +38,7 @@ class ConfigView:
     def has(self, name: str) -> bool:
         """Return whether the config states this kwarg itself (also when its value could not be read)."""
         head, _, rest = name.partition(".")
-        if head in self.unread:
+        if head in self.unread or name in self.unread:
             return True
         return head in self.given and (not rest or self._nested(name) is not None)
 
