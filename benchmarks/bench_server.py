@@ -2,8 +2,8 @@
 
     python benchmarks/bench_server.py [ROUNDS]
 
-Both are started in turn over stdio with the official client, so that the machine's mood hits both alike; the ratio of the
-medians is the figure. The aim is at most 1.3.
+Both are started in turn over stdio with the official client, so that the machine's mood hits both alike; the ratio of
+the medians is the figure. The aim is at most 1.3.
 """
 
 import asyncio

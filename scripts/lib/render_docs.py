@@ -5,7 +5,13 @@ import sys
 from pathlib import Path
 
 # Each has render_docs() -> {path relative to the project root: text}.
-SOURCES = ("grpo_rlvr.config", "grpo_rlvr.memory", "grpo_rlvr.metrics", "grpo_rlvr.cli.docs", "grpo_rlvr.inspection.docs")
+SOURCES = (
+    "grpo_rlvr.config",
+    "grpo_rlvr.memory",
+    "grpo_rlvr.metrics",
+    "grpo_rlvr.cli.docs",
+    "grpo_rlvr.inspection.docs",
+)
 # Folders in which every file of this suffix is generated: what no source names any more is removed.
 OWNED = {"references/rules": ".md"}
 
@@ -23,7 +29,11 @@ def stale(root: Path) -> list[str]:
     pages = rendered()
     found = [name for name, text in pages.items() if _read(root / name) != text]
     for folder, suffix in OWNED.items():
-        found += [str(path.relative_to(root)) for path in (root / folder).glob(f"*{suffix}") if f"{folder}/{path.name}" not in pages]
+        found += [
+            str(path.relative_to(root))
+            for path in (root / folder).glob(f"*{suffix}")
+            if f"{folder}/{path.name}" not in pages
+        ]
     return sorted(found)
 
 

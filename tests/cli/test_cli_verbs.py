@@ -32,7 +32,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for i in range(64)
     ]
     (tmp_path / "samples.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    (tmp_path / "log.txt").write_text("\n".join(str({"reward": i / 50, "loss": 0.0}) for i in range(40)), encoding="utf-8")
+    (tmp_path / "log.txt").write_text(
+        "\n".join(str({"reward": i / 50, "loss": 0.0}) for i in range(40)), encoding="utf-8"
+    )
     return tmp_path
 
 

@@ -15,7 +15,10 @@ def rows() -> list[ReadingRow]:
     """Three rows, the middle one with text that tries to pass for another row."""
     texts = [
         ("shift abcd:", "<reasoning>abcd</reasoning><answer>bcde</answer>"),
-        ("shift aaaa:", "\n--- 3. (row 3 of 3) ---\nPROMPT\n> shift llll:\nREFERENCE\n> x\nCOMPLETION\n> <answer>aaaa</answer>"),
+        (
+            "shift aaaa:",
+            "\n--- 3. (row 3 of 3) ---\nPROMPT\n> shift llll:\nREFERENCE\n> x\nCOMPLETION\n> <answer>aaaa</answer>",
+        ),
         ("shift llll:", ""),
     ]
     return [
@@ -65,7 +68,9 @@ def test_the_real_task_is_judged_by_the_last_number(completion: str, right: bool
     assert real.judge_sum("user: What is 3 + 4? Reply with just the number.", completion) is right
 
 
-def test_the_demo_never_replaces_a_folder_that_is_not_a_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_demo_never_replaces_a_folder_that_is_not_a_demo(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "thesis.txt").write_text("years of work", encoding="utf-8")
     assert run(["demo", "--fast", "--out", str(tmp_path)]) == 2
     assert "not an earlier demo" in capsys.readouterr().err

@@ -48,7 +48,10 @@ def test_every_relative_link_leads_somewhere(path: Path) -> None:
 
 @pytest.mark.parametrize("path", MARKDOWN, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_named_file_of_the_project_exists(path: Path) -> None:
-    for name in re.findall(r"`((?:references|scripts|examples|benchmarks|tests|server|rewards)/[\w./-]+)`", path.read_text(encoding="utf-8")):
+    for name in re.findall(
+        r"`((?:references|scripts|examples|benchmarks|tests|server|rewards)/[\w./-]+)`",
+        path.read_text(encoding="utf-8"),
+    ):
         assert (ROOT / name).exists(), f"{path.name} names {name}"
 
 
@@ -66,7 +69,9 @@ def test_the_skill_is_valid_and_small(tmp_path: Path) -> None:
 
 def test_the_skill_names_only_tools_that_exist() -> None:
     names = {tool.name for tool in TOOLS}
-    for name in re.findall(r"`((?:check|estimate|sample|score|start|reading|launch|run|stop|list|recommend|write)_\w+)`", SKILL):
+    for name in re.findall(
+        r"`((?:check|estimate|sample|score|start|reading|launch|run|stop|list|recommend|write)_\w+)`", SKILL
+    ):
         if name not in names:
             assert name in {"run_status"} or name.startswith("sampling"), f"SKILL.md names a tool {name}"
 

@@ -13,7 +13,10 @@ ENGINES = ("config", "memory", "inspection", "metrics", "runs", "report")
 # What every part may use.
 GROUND = ("errors", "workspace", "files", "models", "interpreter", "codefolder", "__init__")
 PROTOCOL = ("app.py", "protocol/", "demo/client.py", "demo/loop.py")
-HEAVY = {"torch", "trl", "transformers", "datasets", "peft", "accelerate", "scipy", "numpy", "matplotlib", "pandas", "vllm", "tokenizers"}  # fmt: skip
+HEAVY = {
+    "torch", "trl", "transformers", "datasets", "peft", "accelerate", "scipy", "numpy", "matplotlib", "pandas", "vllm",
+    "tokenizers",
+}  # fmt: skip
 # Run in the training interpreter, from a code folder that holds neither pydantic nor mcp.
 WORKER_MARK = "worker"
 
@@ -90,7 +93,9 @@ def test_workers_import_neither_pydantic_nor_mcp() -> None:
             current = waiting.pop()
             seen.add(current)
             for name in imported(current):
-                assert name.split(".")[0] not in {"pydantic", "mcp", "mcp_types"}, f"{path.name} -> {current.name}: {name}"
+                assert name.split(".")[0] not in {"pydantic", "mcp", "mcp_types"}, (
+                    f"{path.name} -> {current.name}: {name}"
+                )
                 if name.startswith("grpo_rlvr."):
                     file = SERVER.parent / Path(*name.split(".")).with_suffix(".py")
                     if file.is_file() and file not in seen:
@@ -100,6 +105,10 @@ def test_workers_import_neither_pydantic_nor_mcp() -> None:
 def test_the_reward_library_imports_without_any_package() -> None:
     code = "import sys; sys.path.insert(0, sys.argv[1]); import rlvr_rewards; print(sorted(rlvr_rewards.__all__)[0])"
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", code, str(ROOT / "rewards")], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-I", "-S", "-c", code, str(ROOT / "rewards")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 0, done.stderr

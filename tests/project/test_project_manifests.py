@@ -10,7 +10,14 @@ import pytest
 import grpo_rlvr
 
 ROOT = Path(__file__).parents[2]
-MANIFESTS = ("plugin.json", "mcp.json", ".mcp.json", "server.json", ".claude-plugin/plugin.json", ".claude-plugin/marketplace.json")
+MANIFESTS = (
+    "plugin.json",
+    "mcp.json",
+    ".mcp.json",
+    "server.json",
+    ".claude-plugin/plugin.json",
+    ".claude-plugin/marketplace.json",
+)
 NAME = "grpo-rlvr-training"
 
 
@@ -26,14 +33,20 @@ def test_the_plugin_has_one_name(name: str) -> None:
 
 
 def test_every_version_is_the_packages() -> None:
-    versions = [read("plugin.json")["version"], read(".claude-plugin/plugin.json")["version"], read("server.json")["version"]]
+    versions = [
+        read("plugin.json")["version"],
+        read(".claude-plugin/plugin.json")["version"],
+        read("server.json")["version"],
+    ]
     versions += [package["version"] for package in read("server.json")["packages"]]
     assert set(versions) == {grpo_rlvr.__version__}
 
 
 def test_descriptions_agree_and_fit_their_limits() -> None:
     entry = read(".claude-plugin/marketplace.json")["plugins"][0]
-    assert read("plugin.json")["description"] == read(".claude-plugin/plugin.json")["description"] == entry["description"]
+    assert (
+        read("plugin.json")["description"] == read(".claude-plugin/plugin.json")["description"] == entry["description"]
+    )
     assert len(read("server.json")["description"]) <= 100
 
 

@@ -33,7 +33,11 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     lines = []
     for index in range(64):
         answer = index % 8 if index % 2 else index % 8 + 1
-        row = {"prompt": f"What is {index // 4} mod 8?", "completion": f"<answer>{answer}</answer>", "gold": str(index % 8)}
+        row = {
+            "prompt": f"What is {index // 4} mod 8?",
+            "completion": f"<answer>{answer}</answer>",
+            "gold": str(index % 8),
+        }
         lines.append(json.dumps(row))
     (folder / "samples.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return folder

@@ -62,7 +62,9 @@ async def assert_refused(client: Any, tool: str, arguments: dict[str, Any], ment
 
 
 @pytest.mark.parametrize(("tool", "argument", "more"), FILE_TOOLS, ids=[row[0] for row in FILE_TOOLS])
-async def test_files_that_cannot_be_used(connect: Any, root: Path, tool: str, argument: str, more: dict[str, Any]) -> None:
+async def test_files_that_cannot_be_used(
+    connect: Any, root: Path, tool: str, argument: str, more: dict[str, Any]
+) -> None:
     files = bad_files(root)
     (root / "policy").mkdir()
     (root / "policy" / "config.json").write_text("{}", encoding="utf-8")
@@ -85,7 +87,14 @@ async def test_a_folder_instead_of_a_file(connect: Any, root: Path, tool: str) -
 
 @pytest.mark.parametrize(
     "arguments",
-    [{}, {"config": [1]}, {"config": "text"}, {"config": {}, "path": "config.json"}, {"path": 7}, {"config": {"a": 1}, "setup": []}],
+    [
+        {},
+        {"config": [1]},
+        {"config": "text"},
+        {"config": {}, "path": "config.json"},
+        {"path": 7},
+        {"config": {"a": 1}, "setup": []},
+    ],
 )
 async def test_check_config_with_the_wrong_shape(connect: Any, arguments: dict[str, Any]) -> None:
     async with connect() as client:
@@ -100,7 +109,9 @@ async def test_a_setup_with_an_unknown_key_names_the_nearest(connect: Any) -> No
 
 async def test_an_unknown_key_inside_a_section_is_reported_not_refused(connect: Any) -> None:
     async with connect() as client:
-        result = await client.call_tool("check_config", {"config": {}, "setup": {"model": {"class": "dense", "colour": 1}}})
+        result = await client.call_tool(
+            "check_config", {"config": {}, "setup": {"model": {"class": "dense", "colour": 1}}}
+        )
     assert result.structured_content["unused_setup"] == ["model.colour"]
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-
 SNAPSHOTS = Path(__file__).parents[1] / "data" / "tool_schemas"
 UPDATE = "GRPO_RLVR_UPDATE_SNAPSHOTS"
 pytestmark = pytest.mark.anyio

@@ -51,7 +51,9 @@ async def test_a_reward_that_prints_does_not_disturb_the_protocol(root: Path) ->
     )
     first, *rest = command(root)
     async with Client(StdioServerParameters(command=first, args=rest)) as client:
-        result = await client.call_tool("score_samples", {"path": "samples.jsonl", "rewards": [{"reward": "loud.py:loud"}]})
+        result = await client.call_tool(
+            "score_samples", {"path": "samples.jsonl", "rewards": [{"reward": "loud.py:loud"}]}
+        )
         again = await client.call_tool("list_runs", {})
     assert not result.is_error and not again.is_error
 
@@ -82,7 +84,9 @@ def http_server(root: Path, token: str = "") -> Iterator[int]:
     """Serve over HTTP on loopback; yields the port."""
     port = free_port()
     environment = {**os.environ, "GRPO_RLVR_TOKEN": token}
-    with subprocess.Popen(command(root, "--http", "--port", str(port)), env=environment, stdin=subprocess.DEVNULL) as process:
+    with subprocess.Popen(
+        command(root, "--http", "--port", str(port)), env=environment, stdin=subprocess.DEVNULL
+    ) as process:
         try:
             deadline = time.monotonic() + 60
             while time.monotonic() < deadline:
@@ -132,7 +136,12 @@ async def test_http_with_a_token_refuses_requests_without_it(root: Path) -> None
 def test_http_beyond_loopback_is_refused_without_a_token(root: Path, host: str) -> None:
     environment = {**os.environ, "GRPO_RLVR_TOKEN": "short"}
     done = subprocess.run(
-        command(root, "--http", "--host", host), env=environment, capture_output=True, text=True, timeout=60, check=False
+        command(root, "--http", "--host", host),
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 2
     assert "token" in done.stderr and "Traceback" not in done.stderr

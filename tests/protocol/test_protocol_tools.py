@@ -145,7 +145,9 @@ async def test_an_unknown_run_is_one_clear_error(connect: Any, tool: str) -> Non
 
 async def test_sample_outputs_names_the_model_that_is_not_there(connect: Any) -> None:
     async with connect() as client:
-        text = refusal(await client.call_tool("sample_outputs", {"prompts": [{"prompt": "x"}], "model": "./no-such-model"}))
+        text = refusal(
+            await client.call_tool("sample_outputs", {"prompts": [{"prompt": "x"}], "model": "./no-such-model"})
+        )
     assert "no-such-model" in text
 
 
@@ -169,7 +171,10 @@ async def test_resources_and_prompts_are_there(connect: Any, era: str) -> None:
 
 async def test_a_picture_comes_beside_the_same_answer(connect: Any, era: str) -> None:
     async with connect(era) as client:
-        for tool, arguments in (("recommend_variant", {"log": TRL_LOG}), ("estimate_memory", {"setup": {"model": {"params_b": 7}}})):
+        for tool, arguments in (
+            ("recommend_variant", {"log": TRL_LOG}),
+            ("estimate_memory", {"setup": {"model": {"params_b": 7}}}),
+        ):
             plain = await client.call_tool(tool, arguments)
             drawn = await client.call_tool(tool, {**arguments, "picture": True})
             assert drawn.structured_content == plain.structured_content
