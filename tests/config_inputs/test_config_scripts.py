@@ -211,3 +211,43 @@ def test_a_script_is_never_executed(tmp_path: Path) -> None:
     marker = tmp_path / "ran"
     text = f"open({str(marker)!r}, 'w').write('x')\nc = GRPOConfig(beta=__import__('os').getpid())\n"
     assert "beta" in load_config(text, "t.py").unread and not marker.exists()
+
+
+MAPPED = """
+import re
+from trl import GRPOConfig, GRPOTrainer
+
+
+def tags(completions, **kwargs):
+    return [1.0 if re.search(r"<a>(.*?)</a>", completion, re.DOTALL) else 0.0 for completion in completions]
+
+
+def exact(completions, answer, **kwargs):
+    scores = []
+    for i, (c, gold) in enumerate(zip(completions, answer)):
+        scores.append(1.0 if gold in c else 0.0)
+    return scores
+
+
+def both(completions, **kwargs):
+    return [float(len(c if isinstance(c, str) else c[0]["content"])) for c in completions]
+
+
+def rows():
+    return load_dataset("x", split="train").map(
+        lambda row: {"prompt": [{"role": "user", "content": row["question"]}], "answer": row["answer"]}
+    )
+
+
+trainer = GRPOTrainer(model="org/m", reward_funcs=[tags, exact, both], args=GRPOConfig(), train_dataset=rows())
+"""
+
+
+def test_text_code_on_rows_that_the_script_builds_as_conversations_is_found() -> None:
+    loaded = load_config(MAPPED, "train.py")
+    assert loaded.setup["dataset"]["format"] == "conversational"
+    tags, exact, both = loaded.setup["rewards"]
+    assert tags["reads"] == "re.search(pattern, completion)" and "isinstance" in both["reads"]
+    found = check(loaded.config, parse_setup(loaded.setup), loaded=loaded).findings
+    lines = {item.line for item in found if item.rule == "reward-reads-chat-as-text"}
+    assert lines == {6, 10} and exact["reads"] == "'gold' in completion"

@@ -16,6 +16,12 @@ TRL_REWARDS = {
 }
 
 
+_TEXT_METHODS = frozenset(
+    ["startswith", "endswith", "strip", "lstrip", "rstrip", "split", "lower", "upper", "find", "replace", "splitlines"]
+)
+_PATTERN_METHODS = frozenset(["search", "match", "fullmatch", "findall", "finditer"])
+
+
 def known_signature(name: str) -> str | None:
     """Return the signature of a reward that TRL ships, by plain or dotted name."""
     plain = name.rpartition(".")[2]
@@ -157,13 +163,61 @@ def _bare(definition: FunctionNode) -> ast.arguments:
 
 
 def _reads(definition: FunctionNode) -> str:
-    """Return how the body reads completions and extra columns, as the source has it."""
+    """Return how the body reads completions and extra columns; an item of completions is called `completion`."""
     extra = definition.args.kwarg.arg if definition.args.kwarg else None
+    items = _items(definition)
     found: list[str] = []
     for node in ast.walk(definition):
         if _reads_column(node, extra):
             found.append(source(node))
+        text = _reads_as_text(node, items)
+        if text:
+            found.append(text)
     return "; ".join(dict.fromkeys(found))[:400]
+
+
+def _items(definition: FunctionNode) -> set[str]:
+    """Return the names that stand for one completion in loops over `completions`, alone, zipped or enumerated."""
+    names: set[str] = set()
+    for node in ast.walk(definition):
+        if isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
+            names |= _loop_items(node.target, node.iter)
+    return names
+
+
+def _loop_items(target: ast.expr, iterated: ast.expr) -> set[str]:
+    if _named(iterated, "completions") and isinstance(target, ast.Name):
+        return {target.id}
+    if not isinstance(iterated, ast.Call) or not isinstance(target, ast.Tuple):
+        return set()
+    called = source(iterated.func)
+    if called == "enumerate" and len(target.elts) == 2 and iterated.args:
+        return _loop_items(target.elts[1], iterated.args[0])
+    if called == "zip" and len(target.elts) == len(iterated.args):
+        pairs = zip(target.elts, iterated.args, strict=True)
+        return {item.id for item, over in pairs if _named(over, "completions") and isinstance(item, ast.Name)}
+    return set()
+
+
+def _reads_as_text(node: ast.AST, items: set[str]) -> str:
+    """Return how a node treats a whole completion as text, or asks for its type; empty when it does neither."""
+    if isinstance(node, ast.Compare):
+        inside = any(isinstance(operator, ast.In | ast.NotIn) for operator in node.ops)
+        whole = any(isinstance(side, ast.Name) and side.id in items for side in node.comparators)
+        looked_for = source(node.left).strip("'\"")
+        return f"'{looked_for}' in completion" if inside and whole else ""
+    if not isinstance(node, ast.Call):
+        return ""
+    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    if isinstance(owner, ast.Name) and owner.id in items and isinstance(node.func, ast.Attribute):
+        return f"completion.{node.func.attr}()" if node.func.attr in _TEXT_METHODS else ""
+    whole = any(isinstance(argument, ast.Name) and argument.id in items for argument in node.args)
+    called = source(node.func)
+    if whole and called == "isinstance":
+        return "isinstance(completion, ...)"
+    if whole and (called.startswith("re.") or called.rpartition(".")[2] in _PATTERN_METHODS):
+        return f"re.{called.rpartition('.')[2]}(pattern, completion)"
+    return ""
 
 
 def _reads_column(node: ast.AST, extra: str | None) -> bool:

@@ -41,6 +41,7 @@ def read_setup(script: Source, config_call: ast.Call) -> ScriptSetup:
         _adapter(script, trainer, result)
         _rewards(script, trainer, result)
         _dataset(script, trainer, result)
+        _prompt_format(script, result)
     _train_call(script, result)
     _environment(script, result)
     if any(
@@ -304,6 +305,28 @@ def _derived(script: Source, node: ast.Call, method: str, facts: dict[str, Any])
     if method in _KEEP_ROWS:
         return result
     return {key: value for key, value in result.items() if key in ("path", "streaming", "type")}
+
+
+def _prompt_format(script: Source, result: ScriptSetup) -> None:
+    """Read the format from the rows that the file builds: every `"prompt": [{"role": ...}]` in it is a conversation."""
+    if result.setup.get("dataset", {}).get("format") is not None:
+        return
+    built = [
+        value
+        for node in script.names.scope_of
+        if isinstance(node, ast.Dict)
+        for key, value in zip(node.keys, node.values, strict=True)
+        if isinstance(key, ast.Constant) and key.value == "prompt"
+    ]
+    if built and all(_is_conversation(value) for value in built):
+        result.put("dataset.format", "conversational", built[0].lineno)
+
+
+def _is_conversation(node: ast.expr) -> bool:
+    if not isinstance(node, ast.List) or not node.elts:
+        return False
+    keys = [source(key) for item in node.elts if isinstance(item, ast.Dict) for key in item.keys if key is not None]
+    return "'role'" in keys and all(isinstance(item, ast.Dict) for item in node.elts)
 
 
 def _train_call(script: Source, result: ScriptSetup) -> None:
