@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rlvr_rewards.sandbox import _advice, _pool
+from rlvr_rewards.sandbox import _advice, _judge, _launch, _plan, _pool
 from rlvr_rewards.unit_test import UnitTest
 
 PROGRAM = "def common(a, b):\n    return tuple(sorted(set(a) & set(b)))\n"
@@ -31,7 +31,7 @@ ASSERTS = [
 TESTS = "\n".join(ASSERTS)
 PYTEST = "from candidate import common\n\ndef test_common():\n" + "".join(f"    {line}\n" for line in ASSERTS)
 SCRIPT = "a, b = map(int, input().split())\nprint(a + b)\n"
-BATCH, STEP_S, ROUNDS = 512, 20.0, 5
+BATCH, STEP_S, ROUNDS = 512, 20.0, 4
 LIMIT_PYTEST, LIMIT_FORKSERVER = 60.0, 0.6
 
 
@@ -79,6 +79,42 @@ while True:
 """
 
 
+def bare_pool() -> _pool.Pool:
+    """Return a pool of the reward's own workers with everything that protects taken out, for honest programs only.
+
+    Its workers are the forkserver that the reward would be without hardening: no bubblewrap, children that keep all.
+    """
+    pool = _pool.Pool(_launch.LEVELS[-1], 1)
+    command, sources = _pool.command, _pool.worker_sources
+
+    def bare_sources(kind: _launch.Kind) -> list[list[str]]:
+        return [[name, text.replace("self._harden(limits)", "pass")] for name, text in sources(kind)]
+
+    def bare_command(*arguments: Any) -> _launch.Command:
+        made = command(*arguments)
+        made.config.update(landlock=False, uid=None)
+        return made
+
+    _pool.command, _pool.worker_sources = bare_command, bare_sources
+    try:
+        pool.run([one_grading()])
+    finally:
+        _pool.command, _pool.worker_sources = command, sources
+    return pool
+
+
+def one_grading() -> Any:
+    """Return what a pool drives for one sample."""
+    plan = _plan.plan("assert", TESTS)
+    return _judge.grade(PROGRAM, plan, _judge.Options(_pool.Limits()))
+
+
+def with_pool(pool: _pool.Pool, size: int = 32) -> int:
+    """Grade a batch on a pool."""
+    assert all(outcome.how == "passed" for outcome in pool.run(one_grading() for _ in range(size)))
+    return size
+
+
 def modules_loaded_once() -> tuple[str, ...]:
     """Return what a worker for programs imports before it forks, read from its source."""
     source = Path(_pool.__file__).with_name("_worker.py").read_text(encoding="utf-8")
@@ -122,11 +158,12 @@ def rates() -> dict[str, float]:
     """Return samples a second of every way, one worker each, interleaved so that all meet the same machine."""
     one = UnitTest(workers=1)
     tester, script = UnitTest(workers=1, style="pytest"), UnitTest(workers=1, style="io")
-    server, cases = Forkserver(), [{"stdin": "1 2\n", "stdout": "3\n"}]
+    server, bare, cases = Forkserver(), bare_pool(), [{"stdin": "1 2\n", "stdout": "3\n"}]
     with tempfile.TemporaryDirectory() as folder:
         ways: dict[str, Callable[[], int]] = {
             "pytest a sample": lambda: pytest_once(Path(folder)) or 1,
-            "bare forkserver": lambda: int(server.grade()),
+            "twenty-line forkserver": lambda: int(server.grade()),
+            "same worker without hardening": lambda: with_pool(bare),
             "asserts (values)": lambda: with_reward(one, PROGRAM, TESTS),
             "pytest tests (split)": lambda: with_reward(tester, PROGRAM, PYTEST),
             "scripts (stdio)": lambda: with_reward(script, SCRIPT, cases),
@@ -137,6 +174,7 @@ def rates() -> dict[str, float]:
         for _ in range(ROUNDS):
             for name, action in ways.items():
                 found[name].append(rate(action))
+    bare.close()
     server.process.kill()
     server.process.wait()
     return {name: statistics.median(values) for name, values in found.items()}
@@ -188,15 +226,16 @@ def main() -> int:
     found, batch = rates(), batch_seconds()
     level = UnitTest().grade(PROGRAM, {"tests": TESTS}).detail["level"]
     against_pytest = found["asserts (values)"] / found["pytest a sample"]
-    against_forkserver = found["asserts (values)"] / found["bare forkserver"]
+    against_forkserver = found["asserts (values)"] / found["same worker without hardening"]
     answer = {
         "level": level,
         "processors": _advice.cores(),
         "samples_per_s_one_worker": {name: round(value, 1) for name, value in found.items()},
         "times_pytest_a_sample": round(against_pytest, 1),
         "times_pytest_a_sample_split": round(found["pytest tests (split)"] / found["pytest a sample"], 1),
-        "share_of_bare_forkserver": round(against_forkserver, 2),
-        "limits": {"times_pytest_a_sample": LIMIT_PYTEST, "share_of_bare_forkserver": LIMIT_FORKSERVER},
+        "share_of_forkserver_without_hardening": round(against_forkserver, 2),
+        "share_of_twenty_line_forkserver": round(found["asserts (values)"] / found["twenty-line forkserver"], 2),
+        "limits": {"times_pytest_a_sample": LIMIT_PYTEST, "share_of_forkserver_without_hardening": LIMIT_FORKSERVER},
         f"seconds_for_{BATCH}": {name: round(value, 2) for name, value in batch.items()},
         f"share_of_a_{STEP_S:.0f}_s_step": {name: round(value / STEP_S, 3) for name, value in batch.items()},
         "memory_growth_kb": memory_growth_kb(asked.gradings),

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from rlvr_rewards._core import Completion, Reason, Reward, RewardSpecError, Row, Verdict, one_of, rows_of, text_of
 from rlvr_rewards._program import extract
 from rlvr_rewards.sandbox import _advice, _judge, _plan, _probe
-from rlvr_rewards.sandbox._launch import LEVELS, Level
+from rlvr_rewards.sandbox._launch import LEVELS
 from rlvr_rewards.sandbox._pool import Limits, Pool, shared_pool
 
 MAX_PROGRAM = 256 * 1024  # characters; a longer answer is no program anyone wants
@@ -45,7 +45,7 @@ class UnitTest(Reward):
         languages: Fence labels that hold the program.
         fence: Accept a fenced program; without a fence the whole text is the program.
         exit_zero: Style `io`: a nonzero exit status fails.
-        trailing_whitespace: Style `io`: `ignore` it at line ends and at the end of the output, or compare it `strict`ly.
+        trailing_whitespace: Style `io`: `ignore` it at line ends and at the end of the output, or be `strict`.
         atol: Style `io`: numbers in the output may differ by this much.
         memory_mb: Address space of one program.
         packages: Installed packages that programs may import, such as `("numpy",)`.
@@ -158,7 +158,7 @@ class UnitTest(Reward):
         outcome = yield from _judge.grade(program, self._plan(row), self._options())
         return program, outcome
 
-    def _verdict(self, program: str, outcome: _judge.Outcome, level: Level) -> Verdict:
+    def _verdict(self, program: str, outcome: _judge.Outcome, level: str) -> Verdict:
         score, reason = (1.0 if outcome.how == "passed" else 0.0), _REASONS[outcome.how]
         if self.partial and outcome.how != "passed" and outcome.passed:
             score = min(outcome.passed / outcome.total, 1.0)

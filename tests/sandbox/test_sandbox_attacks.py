@@ -1,4 +1,4 @@
-"""Isolation, denial of service and forging: every attack, at every level of protection, as root and as an ordinary user."""
+"""Isolation, denial of service and forging: every attack, at every level, as root and as an ordinary user."""
 
 import os
 import secrets
@@ -148,8 +148,14 @@ def test_nothing_passes_from_one_sample_to_the_next(user: Any, level: str, drive
     secret = secrets.token_hex(8)
     scan = next(text for name, text in programs("forging.txt").items() if name.startswith("scan of all memory"))
     scan += "\nprint(f(('k',), ()))\n"
-    order = {f"planted {n}": f"x = 'EXPECTED_{secret}'\nprint(x * 500)\nimport json\njson.dumps = None" for n in range(3)}
-    order |= {"scan": scan, "self": f"# EXPECTED_{secret}\n" + scan, "patched": "import json\nprint(json.dumps is None)"}
+    order = {
+        f"planted {n}": f"x = 'EXPECTED_{secret}'\nprint(x * 500)\nimport json\njson.dumps = None" for n in range(3)
+    }
+    order |= {
+        "scan": scan,
+        "self": f"# EXPECTED_{secret}\n" + scan,
+        "patched": "import json\nprint(json.dumps is None)",
+    }
     order["file"] = "import os\nprint(os.listdir(os.getcwd()) if os.path.exists('new') else 'none')"
     answers = drive(user, level, order)["answers"]
     assert answers["scan"][2] == "None\n"

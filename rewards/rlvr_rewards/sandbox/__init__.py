@@ -8,9 +8,15 @@ system calls), inside bubblewrap where that works. Verdicts are formed in other 
 enters the one that runs the program. Where no boundary works, nothing is run and `SandboxUnavailable` says what to do.
 """
 
-from typing import Any
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from rlvr_rewards.sandbox._errors import SandboxUnavailable
+
+if TYPE_CHECKING:
+    from rlvr_rewards.sandbox._launch import LEVELS
+    from rlvr_rewards.sandbox._pool import close_all
+    from rlvr_rewards.sandbox._probe import required
 
 __all__ = ["LEVELS", "SandboxUnavailable", "close_all", "doctor", "required"]
 
@@ -27,6 +33,4 @@ def doctor() -> dict[str, Any]:
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
     return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)

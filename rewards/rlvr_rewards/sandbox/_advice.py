@@ -26,7 +26,7 @@ CAUSES: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         ("setting up uid map", "RTM_NEWADDR"),
         "AppArmor keeps bubblewrap from user namespaces (Ubuntu 23.10 and later): install apparmor-profiles, copy "
-        "/usr/share/apparmor/extra-profiles/bwrap-userns-restrict to /etc/apparmor.d/ and load it with apparmor_parser -r",
+        "/usr/share/apparmor/extra-profiles/bwrap-userns-restrict to /etc/apparmor.d/, load it with apparmor_parser -r",
     ),
     (
         ("Failed to make / slave", "Failed to mount"),
@@ -50,7 +50,7 @@ def facts() -> dict[str, Any]:
     return {
         "system": platform.system(), "kernel": platform.release(), "machine": platform.machine(),
         "user": os.geteuid() if hasattr(os, "geteuid") else None, "cores": cores(),
-        "container": any(os.path.exists(mark) for mark in CONTAINER_MARKS),
+        "container": any(Path(mark).exists() for mark in CONTAINER_MARKS),
         "bwrap": bwrap, "bwrap_version": _version(bwrap) if bwrap else None,
         "apparmor_restricts_namespaces": _reads_one(APPARMOR_SWITCH),
     }  # fmt: skip

@@ -96,7 +96,7 @@ def _encode_decimal(value: decimal.Decimal, _export: Export, _depth: int) -> Nod
 def _encode_datetime(value: datetime.datetime, _export: Export, _depth: int) -> Node:
     if value.tzinfo is not None:
         raise Unsupported("a datetime with a time zone")
-    return {"T": ["datetime", list(value.timetuple()[:6]) + [value.microsecond]]}
+    return {"T": ["datetime", [*value.timetuple()[:6], value.microsecond]]}
 
 
 _ENCODERS: dict[type, Callable[[Any, Export, int], Node]] = {
@@ -237,7 +237,7 @@ def _check_hashed(members: list[Any]) -> None:
 
 
 def _spreads(member: Any) -> bool:
-    """Return whether hashes of such members cannot be made to collide at will: text, and integers that hash to themselves.
+    """Return whether the hashes of such members cannot be made to collide: text, integers that are their own hash.
 
     In a tuple, only integers of 32 bits: with wider ones a wanted hash can be solved for.
     """

@@ -1,7 +1,7 @@
 """Finds and runs tests the way pytest and unittest do: functions, classes, parameters, fixtures, in source order.
 
-A skip, an expected failure that a running test declares, and a test whose checks were all passed over are failures. What
-the author of the tests switched off for everyone (`@pytest.mark.skip`, `@unittest.skip`) is left out.
+A skip, an expected failure that a running test declares, and a test whose checks were all passed over are failures.
+What the author of the tests switched off for everyone (`@pytest.mark.skip`, `@unittest.skip`) is left out.
 """
 
 import asyncio
@@ -77,14 +77,11 @@ class Collector:
     # -- collecting ----------------------------------------------------------------------------------------------------
 
     def _items_of(self, value: Any) -> Iterator[Item]:
-        name = getattr(value, "__name__", "")
-        if (
-            isinstance(value, types.FunctionType)
-            and name.startswith("test")
-            and value.__module__ == self.module.__name__
-        ):
+        if not isinstance(value, types.FunctionType | type) or value.__module__ != self.module.__name__:
+            return  # looking closer at an object of the program would ask it
+        if isinstance(value, types.FunctionType) and value.__name__.startswith("test"):
             yield from self._expand(value, None)
-        elif isinstance(value, type) and name.startswith("Test") and value.__module__ == self.module.__name__:
+        elif isinstance(value, type) and value.__name__.startswith("Test"):
             if "__init__" in value.__dict__:
                 return
             for attribute in _in_order(value):
@@ -274,16 +271,20 @@ class _CaseResult(unittest.TestResult):
         else:
             self.module_error = why  # setUpClass or setUpModule failed
 
-    addError = addFailure = _note  # noqa: N815
+    def addError(self, test: Any, err: Any) -> None:
+        self._note(test, err)
 
-    def addSubTest(self, test: Any, subtest: Any, error: Any) -> None:
-        if error is not None:
-            self._note(test, error)
+    def addFailure(self, test: Any, err: Any) -> None:
+        self._note(test, err)
+
+    def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:
+        if err is not None:
+            self._note(test, err)
 
     def addSkip(self, test: Any, reason: str) -> None:
         self.notes[id(test)] = f"skipped: {reason}"
 
-    def addExpectedFailure(self, test: Any, error: Any) -> None:
+    def addExpectedFailure(self, test: Any, err: Any) -> None:
         self.notes[id(test)] = None
 
     def addUnexpectedSuccess(self, test: Any) -> None:
@@ -295,7 +296,7 @@ class _CaseResult(unittest.TestResult):
         return found
 
 
-# -- small helpers ---------------------------------------------------------------------------------------------------------
+# -- small helpers --------------------------------------------------------------------------------------------------
 
 
 def _why(error: BaseException) -> str:

@@ -59,8 +59,13 @@ def serve(files: Mapping[str, str]) -> None:
             return original(path, mode, *args, **kwargs)
         return io.BytesIO(files[name].encode()) if "b" in mode else io.StringIO(files[name])
 
-    builtins.open = io.open = opened  # type: ignore[assignment]
-    os.path.exists = os.path.isfile = lambda path: find(path) is not None or exists(path)  # type: ignore[assignment]
+    def there(path: Any) -> bool:
+        return find(path) is not None or exists(path)
+
+    for owner, names, replacement in ((builtins, ("open",), opened), (io, ("open",), opened),
+                                      (os.path, ("exists", "isfile"), there)):  # fmt: skip
+        for name in names:
+            setattr(owner, name, replacement)
 
 
 def give_source(code: str) -> None:
@@ -76,4 +81,4 @@ def give_source(code: str) -> None:
                 return (ast.get_source_segment(code, node) or "") + "\n"
         return original(subject)
 
-    inspect.getsource = getsource
+    inspect.getsource = getsource  # type: ignore[assignment]

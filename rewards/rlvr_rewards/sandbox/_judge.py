@@ -113,7 +113,8 @@ class _Unclear(Exception):
 def _judge_values(result: Result, checks: tuple[Check, ...]) -> Outcome | None:
     """Judge the values that came back, or return None when a tester is needed."""
     answers = list(frames(result.data))
-    failures, passed, place = [], 0, 1  # the first frame reports the load
+    failures: list[str] = []
+    passed, place = 0, 1  # the first frame reports the load
     loaded = bool(answers) and _read(answers[0]).get("v", ...) is None
     for number, check in enumerate(checks):
         mine = answers[place : place + len(check.calls)] if loaded else []

@@ -217,7 +217,7 @@ def _search(intervals: list[_Interval]) -> list[_Instruction]:
 
 
 class _FilterProgram(ctypes.Structure):
-    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]  # noqa: RUF012
+    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
 
 
 class Filter:
@@ -242,6 +242,6 @@ class Filter:
         """Bind this thread and its descendants to the filter, for good; needs no_new_privs."""
         own = struct.pack("<I", os.getpid())
         for position in self._marks:
-            self._buffer[position : position + 4] = own
+            ctypes.memmove(ctypes.addressof(self._buffer) + position, own, 4)
         if _libc.prctl(PR_SET_SECCOMP, ctypes.c_ulong(SECCOMP_MODE_FILTER), ctypes.byref(self._header), 0, 0):
             raise _failure("seccomp")

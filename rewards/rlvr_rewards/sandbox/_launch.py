@@ -20,7 +20,7 @@ WORKER_MODULES: dict[Kind, tuple[str, ...]] = {
     "program": ("_syscalls", "_kernel", "_codec", "_candidate", "_worker"),
     "tests": (
         "_syscalls", "_kernel", "_codec", "_link", "_candidate", "_objects", "_source", "_files", "_pytest_face",
-        "_collect", "_remote", "_tester", "_worker",
+        "_collect", "_remote", "_session", "_tester", "_worker",
     ),
 }  # fmt: skip
 # Unused by distributions; each worker takes another one, so that process counts of parallel samples never add up.
@@ -129,8 +129,8 @@ def _bwrap(readable: list[str], root: bool) -> list[str]:
     for path in readable:
         if any(path == other or path.startswith(f"{other}/") for other in bound):
             continue
-        if os.path.islink(path):
-            argv += ["--symlink", os.readlink(path), path]
+        if Path(path).is_symlink():
+            argv += ["--symlink", str(Path(path).readlink()), path]
         else:
             for parent in reversed(Path(path).parents[:-1]):  # made open to all; a bind alone would copy a 0700 home
                 if str(parent) not in made:
@@ -149,7 +149,7 @@ def _readable(packages: list[str]) -> list[str]:
     base = Path(sys.base_prefix)
     own = [interpreter(), str(Path(os.__file__).resolve().parent), str(base / "lib"), paths["stdlib"]]
     own += [str(Path(entry).resolve()) for entry in sys.path if entry.endswith("lib-dynload")]
-    found = [path for path in (*SYSTEM_PATHS, *own, *packages) if os.path.exists(path)]
+    found = [path for path in (*SYSTEM_PATHS, *own, *packages) if Path(path).exists()]
     return list(dict.fromkeys(sorted(found, key=len)))
 
 

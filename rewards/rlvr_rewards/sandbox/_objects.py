@@ -21,13 +21,13 @@ from rlvr_rewards.sandbox._link import Closed, Link, Message
 MAX_OUTPUT = 65536
 MAX_HANDLES = 200_000
 # The special methods that a test can use on an object of the program.
-UNARY = {
+UNARY: dict[str, Callable[..., Any]] = {
     "__len__": len, "__iter__": iter, "__next__": next, "__bool__": bool, "__str__": str, "__repr__": repr,
     "__hash__": hash, "__int__": int, "__float__": float, "__complex__": complex, "__index__": operator.index,
     "__abs__": abs, "__neg__": operator.neg, "__pos__": operator.pos, "__invert__": operator.invert,
     "__reversed__": reversed, "__bytes__": bytes, "__dir__": dir,
 }  # fmt: skip
-BINARY = {
+BINARY: dict[str, Callable[..., Any]] = {
     "__eq__": operator.eq, "__ne__": operator.ne, "__lt__": operator.lt, "__le__": operator.le,
     "__gt__": operator.gt, "__ge__": operator.ge, "__add__": operator.add, "__sub__": operator.sub,
     "__mul__": operator.mul, "__truediv__": operator.truediv, "__floordiv__": operator.floordiv,
@@ -146,12 +146,14 @@ class ObjectServer:
             return {"K": self._class(value)}
         if isinstance(value, types.ModuleType):
             return {"M": value.__name__}
-        if isinstance(value, tuple) and hasattr(value, "_fields"):
-            names = [str(name) for name in value._fields]
+        fields = getattr(value, "_fields", None) if isinstance(value, tuple) else None
+        if fields is not None:
+            names = [str(name) for name in fields]
             return {"N": [type(value).__name__, names, self.encode(_codec.base_value(value), depth + 1)]}
         base = _codec.base_value(value)
-        if base is value and type(value).__module__ == "numpy" and hasattr(value, "tolist"):
-            return self.encode(value.tolist(), depth)
+        to_list = getattr(value, "tolist", None) if type(value).__module__ == "numpy" else None
+        if base is value and to_list is not None:
+            return self.encode(to_list(), depth)
         node = None if base is value else [self.encode(base, depth + 1)]
         name = getattr(value, "__name__", None) if callable(value) else None
         return {"h": [self.number(value), self._class(type(value)), node,
@@ -165,10 +167,11 @@ class ObjectServer:
             return [number, None]
         self.described.add(number)
         operations = [name for name in OPERATIONS if _has(kind, name)]
-        error = [base.__name__ for base in kind.__mro__ if base.__module__ == "builtins"][0] if issubclass(
-            kind, BaseException) else None  # fmt: skip
+        is_error = issubclass(kind, BaseException)
+        error = next(base.__name__ for base in kind.__mro__ if base.__module__ == "builtins") if is_error else None
         bases = [self._class(base) for base in kind.__bases__ if error and base.__module__ != "builtins"]
-        methods = [name for name in dir(kind) if not name.startswith("_") and _is_method(kind, name)]
+        names = () if kind.__module__ == "builtins" else dir(kind)
+        methods = [name for name in names if not name.startswith("_") and _is_method(kind, name)]
         return [number, {"name": kind.__name__, "module": kind.__module__, "ops": sorted(operations),
                          "methods": methods, "error": error, "bases": bases}]  # fmt: skip
 
@@ -202,14 +205,14 @@ class ObjectServer:
         name, text, token = message["x"]
         kind = getattr(builtins, name, RuntimeError)
         error = (kind if isinstance(kind, type) and issubclass(kind, BaseException) else RuntimeError)(text)
-        error._rlvr_token = token
+        error.__dict__["_rlvr_token"] = token
         raise error
 
     # -- requests of the tester
 
     def serve(self, request: list[Any]) -> Message:
         try:
-            answer = getattr(self, f"do_{request[0]}")(*request[1:])
+            answer: Message = getattr(self, f"do_{request[0]}")(*request[1:])
         except _codec.Unsupported as error:
             answer = {"u": str(error)}
         except Closed:

@@ -1,4 +1,4 @@
-"""The client's side: starts workers, hands them programs, and brings back what came out. Every process has its own pool.
+"""The client's side: starts workers, hands them programs, and brings back what came out. Each process has its own.
 
 A grading is a generator that yields `Job`s and returns its verdict; `Pool.run` drives many of them over the workers. A
 worker that dies is replaced; its job is tried once more, and then counts against the program.
@@ -92,7 +92,7 @@ class Worker:
 
     def __init__(self, level: Level, kind: Kind, index: int, preload: tuple[str, ...]) -> None:
         launch = command(level, kind, index, preload)
-        self.kind = kind
+        self.kind: Kind = kind
         self.process = subprocess.Popen(
             launch.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT,
             close_fds=True, bufsize=0, start_new_session=True,
@@ -150,7 +150,7 @@ class Worker:
                 alive = time.monotonic() < self.deadline
                 for key, _ in selector.select(max(0.0, self.deadline - time.monotonic())):
                     try:
-                        alive = self.read() if key.fd == self.stdout else (self.write() or alive)
+                        alive = self._move(key.fd) and alive
                     except OSError:
                         alive = False
                     if not self.outgoing and self.stdin in selector.get_map():
@@ -160,6 +160,12 @@ class Worker:
                 if not alive:
                     raise SandboxUnavailable(f"a sandbox worker did not start: {self.last_words()}")
         return found[0]
+
+    def _move(self, descriptor: int) -> bool:
+        if descriptor == self.stdout:
+            return self.read()
+        self.write()
+        return True
 
     def last_words(self) -> str:
         """End the worker and return the end of what it wrote to standard error."""
@@ -205,7 +211,8 @@ class Pool:
     """
 
     def __init__(self, level: Level, workers: int, preload: tuple[str, ...] = ()) -> None:
-        self.level, self.count, self.preload = level, workers, preload
+        self.level: Level = level
+        self.count, self.preload = workers, preload
         self.workers: list[Worker] = []
         self.lost = 0  # workers that died in use
         self.worker_facts: dict[str, Any] = {}

@@ -108,6 +108,9 @@ class Approx:
                 len(expected) == len(actual) and all(map(self._close, expected, actual)))  # fmt: skip
         if not _is_number(expected) or not _is_number(actual):
             return bool(type(expected) is type(actual) and expected == actual)
+        return self._near(expected, actual)
+
+    def _near(self, expected: Any, actual: Any) -> bool:
         if expected == actual:
             return True
         if expected != expected or actual != actual:

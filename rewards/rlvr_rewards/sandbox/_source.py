@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-# A `skipif` that looks only at these cannot be steered by the program; a true one removes the test instead of failing it.
+# A `skipif` that looks only at these cannot be steered by the program: a true one removes the test, and fails nothing.
 ENVIRONMENT_NAMES = frozenset({"sys", "os", "platform", "pytest", "unittest", "shutil", "importlib"})
 CHECK, FAILED = "__rlvr_check__", "__rlvr_failed__"
 
@@ -126,7 +126,7 @@ class _Instrument(ast.NodeTransformer):
         self._guarded -= 1
         return node
 
-    visit_Try = visit_With = visit_AsyncWith = _guard  # noqa: N815
+    visit_Try = visit_With = visit_AsyncWith = _guard
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         self.generic_visit(node)

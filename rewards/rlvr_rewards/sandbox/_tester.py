@@ -19,7 +19,7 @@ from typing import Any
 from rlvr_rewards.sandbox import _codec, _files, _pytest_face, _source
 from rlvr_rewards.sandbox._collect import Collector
 from rlvr_rewards.sandbox._link import Closed
-from rlvr_rewards.sandbox._remote import Session
+from rlvr_rewards.sandbox._session import Session
 
 TESTS = "test_candidate"
 MAX_WHY = 300
@@ -28,11 +28,17 @@ MAX_WHY = 300
 class CandidateModule(types.ModuleType):
     """What the tests import as `candidate`: every attribute is fetched from the program when it is used."""
 
-    def __init__(self, session: Session, number: int, public: list[str]) -> None:
+    def __init__(self, session: Session, number: int) -> None:
         super().__init__("candidate")
-        self.__dict__.update(_session=session, _number=number, __all__=public, __file__="/candidate.py")
+        self.__dict__.update(_session=session, _number=number, __file__="/candidate.py")
+
+    def public_names(self) -> list[str]:
+        """Return the names that the program offers."""
+        return [name for name in self.__dict__["_session"].ask("public") if type(name) is str]
 
     def __getattr__(self, name: str) -> Any:
+        if name == "__all__":
+            return self.public_names()
         if name in ("__path__", "__spec__", "__wrapped__"):
             raise AttributeError(name)
         return self.__dict__["_session"].ask("get", self.__dict__["_number"], name)
@@ -45,7 +51,7 @@ class CandidateModule(types.ModuleType):
         self.__dict__["_session"].ask("del", self.__dict__["_number"], name)
 
     def __dir__(self) -> list[str]:
-        return list(self.__dict__["__all__"])
+        return self.public_names()
 
 
 class Report:
@@ -111,9 +117,7 @@ class Tester:
         if type(loaded.get("v")) is not int:
             self.report.send({"load": ["error", self._load_error(loaded)]})
             return
-        public = [name for name in self.session.ask("public") if type(name) is str]
-        candidate = CandidateModule(self.session, loaded["v"], public)
-        module = self._prepare(candidate)
+        module = self._prepare(CandidateModule(self.session, loaded["v"]))
         completed = self._run_statements(module)
         if completed or self.soft:
             self._run_items(module)
@@ -131,13 +135,13 @@ class Tester:
         _files.serve({**files, "candidate.py": self.payload["code"]})
         _files.give_source(self.payload["code"])
         _count_unittest_checks()
-        unittest.main = lambda *_, **__: None  # type: ignore[assignment,misc]
+        unittest.main = lambda *_, **__: None  # type: ignore[assignment]
         module = types.ModuleType(TESTS)
         module.__file__ = f"/{TESTS}.py"
         module.__dict__["__builtins__"] = builtins
         sys.modules[TESTS] = module
         if self.payload["style"] == "assert":
-            for name in candidate.__all__:
+            for name in candidate.public_names():
                 if name in self.mentioned and not hasattr(builtins, name):
                     module.__dict__[name] = getattr(candidate, name)
         return module

@@ -1,12 +1,12 @@
 """The worker: reads requests, forks one child a program, and answers with what came out. Runs inside the boundary.
 
-It never holds a sample: it reads a small header, forks, and the child reads its own payload from the request stream. What
-comes out of a child passes through one buffer that is wiped before the next fork: else a program could search the memory it
-inherits for what an earlier, correct program answered.
+It never holds a sample: it reads a small header, forks, and the child reads its own payload from the request stream.
+What comes out of a child passes through one buffer that is wiped before the next fork: else a program could search the
+memory it inherits for what an earlier, correct program answered.
 What it needs arrives over stdin as source text, so nothing of the grader lies in a file a program could read.
 
 Frames. Request: u32 length, header `{"mode", "limits", "sizes"}`, then the payloads, one a child.
-Answer: u32 and u32 lengths, header `{"status", "exit", "cpu_s", "peak_kb", ...}`, then the raw bytes of the result pipe.
+Answer: u32 and u32 lengths, header `{"status", "exit", "cpu_s", "peak_kb", ...}`, then the bytes of the result pipe.
 """
 
 import builtins
@@ -33,6 +33,7 @@ MAX_OPEN_FILES = 64
 MAX_FILE_MB = 4
 MAX_PROCESSES = 64
 STRAY_WRITER_S = 0.05
+QUIET_MS = 5
 # The ruleset is kept here while the other descriptors of a child are closed.
 _RULESET_FD, _SCRATCH_FD = 100, 200
 
@@ -108,8 +109,9 @@ class Worker:
         """Read the result pipe into the buffer until the child has ended, up to the wall and output limits."""
         watched = os.pidfd_open(main)
         poller = select.poll()
-        poller.register(results, select.POLLIN)
         poller.register(watched, select.POLLIN)
+        if not poller.poll(QUIET_MS):  # most programs end at once: let them, instead of waking up for every line
+            poller.register(results, select.POLLIN)
         poller.register(self.requests, 0)  # only hang-up: the client has gone
         view, filled = memoryview(self._room(limits["output_kb"] << 10)), 0
         end, open_ends = started + limits["wall_s"], {results, watched}
@@ -130,6 +132,7 @@ class Worker:
                         open_ends.discard(ready)
                         if ready == watched:
                             end = min(end, time.monotonic() + STRAY_WRITER_S)
+                            poller.register(results, select.POLLIN)
             return "ok", filled
         finally:
             os.close(watched)
@@ -308,8 +311,8 @@ def main(config: dict[str, Any]) -> NoReturn:
 
 # Imported once a worker instead of once a program. Few: the cost of every fork grows with the size of the worker.
 COMMON_MODULES = (
-    "bisect", "collections", "copy", "datetime", "functools", "heapq", "itertools", "json", "math", "operator", "random",
-    "re", "string", "typing",
+    "bisect", "collections", "copy", "datetime", "functools", "heapq", "itertools", "json", "math", "operator",
+    "random", "re", "string", "typing",
 )  # fmt: skip
 MODULES_FOR_TESTS = (
     "abc", "ast", "asyncio", "dataclasses", "decimal", "enum", "fractions", "inspect", "io", "numbers", "statistics",
