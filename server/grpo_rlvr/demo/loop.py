@@ -197,6 +197,7 @@ class _Demo:
                 "dataset": {"path": "heldout.jsonl"},
                 "samples_per_prompt": 1 if self.fast else self.task.evaluation_samples,
             },
+            "launcher": {"cpu": True, "threads": self.task.threads},
             "setup": self.task.setup,
         }
 

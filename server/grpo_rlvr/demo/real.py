@@ -86,6 +86,7 @@ def real_task() -> Task:
         prompts=24,
         samples_per_prompt=4,
         evaluation_samples=1,
+        threads=min(os.cpu_count() or 1, 8),
     )
 
 

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,8 @@ class Task:
     samples_per_prompt: int = 4
     evaluation_samples: int = 2
     aim: float | None = None
-    notes: list[str] = field(default_factory=list)
+    # torch threads: a tiny model is fastest with one, whatever the machine.
+    threads: int = 1
 
 
 def tiny_task() -> Task:
