@@ -213,3 +213,19 @@ def test_a_paged_optimizer_holds_no_states_that_could_not_leave_the_card(estimat
     answer = estimated({"optim": "paged_adamw_8bit"}, model=FULL, hardware=H100)
     assert term(answer, "generation", "optimizer") == 0
     assert any("managed memory" in note for note in answer.notes)
+
+
+def test_a_sync_that_overflows_is_open_only_while_the_trainer_is_not_stated(estimated: Any) -> None:
+    sections: dict[str, Any] = {
+        "model": {"name": "Qwen/Qwen2.5-72B", "peft": True, "lora_r": 8}, "hardware": {"gpu": "H100", "gpus": 8},
+    }  # fmt: skip
+    config = COLOCATE | {
+        "vllm_tensor_parallel_size": 4, "vllm_gpu_memory_utilization": 0.5, "vllm_enable_sleep_mode": True,
+        "per_device_train_batch_size": 1, "vllm_max_model_length": 1024,
+    }  # fmt: skip
+    stated = estimated(config, **sections, launch={"zero_stage": 3})
+    assert stated.verdict == "does_not_fit" and "gathers the whole model" in stated.notes[0]
+    unstated = estimated(config, trl_version=None, **sections, launch={"zero_stage": 3})
+    assert unstated.verdict == "tight" and "does not fit this card" in unstated.notes[0]
+    streamed = estimated(config, **sections, launch={"zero_stage": 3, "framework": "ms-swift"})
+    assert streamed.verdict == "fits"

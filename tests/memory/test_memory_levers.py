@@ -103,3 +103,12 @@ def test_the_config_check_finds_no_new_error_in_a_changed_config(config: dict[st
     before = errors(config)
     for lever in estimate(config, setup, trl_version="1.16.0").levers:
         assert errors(changed(config, lever)) <= before, lever.change
+
+
+def test_generation_that_gathers_all_weights_can_be_told_not_to() -> None:
+    sections = {
+        "model": {"name": "Qwen/Qwen2.5-32B"}, "hardware": {"gpu": "H100", "gpus": 16}, "launch": {"zero_stage": 3},
+    }  # fmt: skip
+    answer = estimate({}, parse_setup(sections), trl_version="1.16.0")
+    assert answer.dominating.startswith("gathered weights")
+    assert answer.levers[0].set == {"ds3_gather_for_generation": False}

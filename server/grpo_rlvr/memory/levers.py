@@ -176,6 +176,11 @@ def _data(plan: Plan) -> Iterator[Change]:
         yield Change(
             "beta 0: no reference policy", "No KL penalty keeps the policy near the start.", {"beta": 0.0}, safe=False
         )
+    if t.generation_gather(plan) > 0:
+        yield Change(
+            "generate from sharded weights", "Layers are gathered for every token: generation is many times slower.",
+            {"ds3_gather_for_generation": False},
+        )  # fmt: skip
     if plan.engine.mode == "none" and plan.generation_steps > 1:
         yield Change(
             "generate one micro-batch at a time", "Fewer sequences share a decoding step, so generation is slower.",
