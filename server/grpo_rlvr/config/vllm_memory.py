@@ -4,8 +4,8 @@ from grpo_rlvr.config.facts import Facts
 from grpo_rlvr.config.view import ConfigView
 
 BYTES = {"4bit": 0.6, "8bit": 1.1}
-# Activations, CUDA context and fragmentation of a small run.
-OVERHEAD_GB = 4.0
+# Activations, logits, CUDA context and fragmentation of an ordinary run; below it "it fits" cannot be said.
+OVERHEAD_GB = 10.0
 
 
 def left_for_cache_gb(config: ConfigView, facts: Facts) -> float | None:

@@ -187,8 +187,32 @@ def no_completion_cap_without_vllm(config: ConfigView, facts: Facts) -> Outcome:
 
 
 @rule(
+    "prompt-beyond-model-window",
+    severity="error",
+    what="The longest prompt fills the model's position window.",
+    why="vLLM rejects the request in the middle of training; model.generate runs past the trained positions.",
+    bad=Example({}, {"model": {"max_position_embeddings": 4096}, "dataset": {"max_prompt_tokens": 5000}}),
+    good=Example({}, {"model": {"max_position_embeddings": 4096}, "dataset": {"max_prompt_tokens": 3000}}),
+    sources=("huggingface/open-r1#672",),
+)
+def prompt_beyond_model_window(facts: Facts) -> Outcome:
+    window, prompt = facts.number("model.max_position_embeddings"), facts.sent_prompt_tokens
+    if window is None or prompt is None:
+        return not_applicable("model.max_position_embeddings or dataset.max_prompt_tokens is not stated")
+    if prompt < window:
+        return PASS
+    return fail(
+        "dataset.max_prompt_tokens",
+        "model.max_position_embeddings",
+        value=prompt,
+        message=f"The longest prompt has {prompt} tokens and the model {window:g} positions: drop long prompts.",
+    )
+
+
+@rule(
     "sequence-beyond-model-window",
     severity="warning",
+    requires=("prompt-beyond-model-window",),
     what="The longest prompt plus the completion cap exceed the model's position window.",
     why="Positions beyond the window were never trained: the end of long completions is noise, or generation stops.",
     bad=Example(
@@ -222,5 +246,6 @@ RULES = (
     completion_cap_too_low,
     tiny_cap_with_masking,
     no_completion_cap_without_vllm,
+    prompt_beyond_model_window,
     sequence_beyond_model_window,
 )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from grpo_rlvr.config.facts import Facts
 from grpo_rlvr.config.rule import PASS, Example, Fail, Outcome, fail, rule
 from grpo_rlvr.config.tables import Table
 from grpo_rlvr.config.typecheck import as_typed, types_of, wrongly_typed
@@ -28,6 +29,8 @@ MEANT: dict[tuple[str, str], tuple[dict[str, Any], str]] = {
     ("importance_sampling_level", "sequence_level"): ({"importance_sampling_level": "sequence"}, "it is spelled "
         "sequence"),
     ("importance_sampling_level", "token_level"): ({"importance_sampling_level": "token"}, "it is spelled token"),
+    ("importance_sampling_level", "sequence_token"): (
+        {"importance_sampling_level": "sequence"}, "that word belongs to trl.experimental.gspo_token"),
     ("importance_sampling_level", "seq"): ({"importance_sampling_level": "sequence"}, "it is spelled sequence"),
     ("vllm_mode", "colocated"): ({"vllm_mode": "colocate"}, "it is spelled colocate"),
     ("vllm_mode", "co-locate"): ({"vllm_mode": "colocate"}, "it is spelled colocate"),
@@ -158,12 +161,14 @@ def value_of_wrong_type(config: ConfigView, table: Table) -> Outcome:
     sources=("trl/trainer/grpo_trainer.py", "modelscope/ms-swift#8123", "transformers/trainer_utils.py"),
     fix_safety="Safe for another spelling of the same choice; a guess or a variant's recipe changes the run.",
 )
-def value_not_allowed(config: ConfigView, table: Table) -> Outcome:
+def value_not_allowed(config: ConfigView, facts: Facts, table: Table) -> Outcome:
     found = []
     for name, value in config.given.items():
         allowed = table.fields.get(name, {}).get("enum") or (WORDS.get(name) if config.exists(name) else None)
         if allowed is None or name in config.broken or _among(value, allowed):
             continue
+        if value == "sequence_token" and "gspo_token" in str(facts.setup.get("trainer")):
+            continue  # the word of that experimental trainer
         found.append(_not_allowed(config, name, value, allowed))
     return found or PASS
 
