@@ -251,3 +251,25 @@ def test_text_code_on_rows_that_the_script_builds_as_conversations_is_found() ->
     found = check(loaded.config, parse_setup(loaded.setup), loaded=loaded).findings
     lines = {item.line for item in found if item.rule == "reward-reads-chat-as-text"}
     assert lines == {6, 10} and exact["reads"] == "'gold' in completion"
+
+
+def test_rewards_of_a_module_beside_the_script_are_read_and_others_are_not(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "graders.py").write_text("def exact(completions, gold):\n    return 1.0\n", encoding="utf-8")
+    text = (
+        "from mine.graders import exact as graded\nfrom elsewhere import other\n"
+        "GRPOTrainer(model='m', reward_funcs=[graded, other], args=GRPOConfig())\n"
+    )
+    own, other = load_config(text, "t.py", path=tmp_path / "t.py").setup["rewards"]
+    assert own == {"name": "exact", "signature": "def exact(completions, gold)", "returns": "1.0"}
+    assert other == {"name": "other"}
+    assert load_config(text, "t.py").setup["rewards"][0] == {"name": "exact"}
+
+
+def test_a_module_that_leads_out_of_the_folder_is_not_read(tmp_path: Path) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (tmp_path / "outside.py").write_text("def f(completions):\n    return 1.0\n", encoding="utf-8")
+    (inner / "linked.py").symlink_to(tmp_path / "outside.py")
+    text = "from linked import f\nGRPOTrainer(model='m', reward_funcs=f, args=GRPOConfig())\n"
+    assert load_config(text, "t.py", path=inner / "t.py").setup["rewards"] == [{"name": "f"}]

@@ -94,26 +94,30 @@ def deep_check(
     seconds = round(time.monotonic() - started, 2)
     if answer is None:
         return DeepResult(ran=False, reason=reason, interpreter=str(interpreter.path), seconds=seconds)
-    findings = [_mapped(entry, result.findings) for entry in answer["findings"]]
-    deep = DeepResult(
+    deep = _result(answer, interpreter, result, seconds)
+    if deep.reason in (None, request.get("skip_trainer")):
+        add_new_findings(result, deep)
+    return deep
+
+
+def _result(answer: Mapping[str, Any], interpreter: Interpreter, result: CheckResult, seconds: float) -> DeepResult:
+    installed = answer["versions"].get("trl", "0")
+    reason = answer.get("reason")
+    if release(installed).release[:2] != release(result.trl_version).release[:2]:
+        # What another version says is shown, but it is no finding about the checked one.
+        reason = f"the installed TRL is {installed}, and the check speaks about {result.trl_version}"
+    return DeepResult(
         ran=True,
-        reason=answer.get("reason"),
+        reason=reason,
         interpreter=str(interpreter.path),
         versions=answer["versions"],
         stages=answer["stages"],
-        findings=findings,
+        findings=[_mapped(entry, result.findings) for entry in answer["findings"]],
         trainable_parameters=answer["trainable"],
         total_parameters=answer["total"],
         reference=answer["reference"],
         seconds=seconds,
     )
-    installed = deep.versions.get("trl", "")
-    if release(installed).release[:2] != release(result.trl_version).release[:2]:
-        # What another version says is shown, but it is no finding about the checked one.
-        deep.reason = f"the installed TRL is {installed}, and the check speaks about {result.trl_version}"
-    else:
-        add_new_findings(result, deep)
-    return deep
 
 
 def build_request(config: Mapping[str, Any], setup: Setup, root: Path) -> dict[str, Any]:

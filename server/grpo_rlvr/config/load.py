@@ -149,6 +149,7 @@ def _from_python(text: str, name: str, kind: Format, path: Path | None) -> Loade
         notebook = notebook_text(text, name)
         text, cells = notebook.text, notebook.starts
     script = parse_python(text, name)
+    script.folder = path.resolve().parent if path is not None else None
     read = read_config(script)
     around = read_setup(script, read.call)
     config = checked_mapping(read.config, name)

@@ -3,7 +3,9 @@
 import ast
 import json
 import re
+import warnings
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from grpo_rlvr.config.load_evaluate import Evaluator, Unreadable, source
@@ -19,13 +21,14 @@ _MAGIC = re.compile(r"\s*(%|!|\?)|.*\?\s*\Z")
 
 @dataclass
 class Source:
-    """A parsed script: its tree, its names, and the calls that matter."""
+    """A parsed script: its tree, its names, the calls in it, and the folder whose modules it may import."""
 
     tree: ast.Module
     names: Names
     evaluator: Evaluator
     name: str
     calls: list[ast.Call] = field(default_factory=list)
+    folder: Path | None = None
 
     def called(self, wanted: frozenset[str]) -> list[ast.Call]:
         """Return the calls of any of the wanted names, import aliases and local subclasses included, in order."""
@@ -78,7 +81,10 @@ def parse_python(text: str, name: str) -> Source:
         InputError: a syntax error, with its line; or nested too deep for the parser.
     """
     try:
-        tree = ast.parse(text)
+        with warnings.catch_warnings():
+            # A suspicious escape in somebody's script is no matter of ours.
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
         names = Names(tree)
     except SyntaxError as error:
         detail = f": {error.text.strip()[:60]}" if error.text else ""

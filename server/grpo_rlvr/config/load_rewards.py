@@ -1,11 +1,15 @@
 """Reward functions as a script shows them: name, signature, what they read and return, as far as the source says."""
 
 import ast
+from pathlib import Path
 from typing import Any
 
 from grpo_rlvr.config.load_evaluate import source
 from grpo_rlvr.config.load_names import Binding, FunctionNode
-from grpo_rlvr.config.load_python import Source, origin
+from grpo_rlvr.config.load_python import Source, origin, parse_python
+from grpo_rlvr.errors import InputError
+
+MAX_MODULE_BYTES = 1_000_000
 
 # The rewards that TRL ships, with the columns they need.
 TRL_REWARDS = {
@@ -64,21 +68,38 @@ def _reward(script: Source, node: ast.expr) -> tuple[dict[str, Any], int]:
         binding = _single(script, node)
         if binding is not None:
             if isinstance(binding.definition, ast.FunctionDef | ast.AsyncFunctionDef):
-                return _function(script, binding.definition), binding.line
+                return _function(binding.definition), binding.line
             if isinstance(binding.value, ast.Call | ast.Lambda):
                 entry, line = _reward(script, binding.value)
                 return entry, line
             if binding.module is not None:
-                return _imported(origin(script, node)), node.lineno
+                return _imported(script, binding.module), node.lineno
     dotted = origin(script, node)
-    return (_imported(dotted) if dotted else {"name": source(node)}), node.lineno
+    return (_imported(script, dotted) if dotted else {"name": source(node)}), node.lineno
 
 
-def _imported(dotted: str) -> dict[str, Any]:
+def _imported(script: Source, dotted: str) -> dict[str, Any]:
     plain = dotted.rpartition(".")[2]
     if dotted.startswith("trl.") and plain in TRL_REWARDS:
         return {"name": f"trl.rewards.{plain}", "signature": TRL_REWARDS[plain]}
-    return {"name": plain}
+    definition = _neighbour(script, dotted)
+    return _function(definition) if definition is not None else {"name": plain}
+
+
+def _neighbour(script: Source, dotted: str) -> FunctionNode | None:
+    """Return the function that a module beside the script defines under a dotted name, None when there is none."""
+    module, _, name = dotted.lstrip(".").rpartition(".")
+    if script.folder is None or not module or not all(part.isidentifier() for part in module.split(".")):
+        return None
+    path = (script.folder / Path(*module.split("."))).with_suffix(".py").resolve()
+    try:
+        if not path.is_relative_to(script.folder) or not path.is_file() or path.stat().st_size > MAX_MODULE_BYTES:
+            return None
+        tree = parse_python(path.read_text(encoding="utf-8"), path.name).tree
+    except (OSError, UnicodeDecodeError, InputError):
+        return None
+    found = [node for node in tree.body if isinstance(node, FunctionNode) and node.name == name]
+    return found[-1] if found else None
 
 
 def _called(script: Source, node: ast.Call) -> dict[str, Any]:
@@ -90,9 +111,9 @@ def _called(script: Source, node: ast.Call) -> dict[str, Any]:
         return {"name": f"trl.rewards.{plain}", "signature": TRL_REWARDS[plain]}
     definition = _definition(script, node.func)
     if isinstance(definition, ast.ClassDef):
-        return _instance(script, definition)
+        return _instance(definition)
     if isinstance(definition, ast.FunctionDef):
-        return _closure(script, definition, node)
+        return _closure(definition, node)
     return {"name": source(node), "signature": f"object made by {source(node.func)}(...)"}
 
 
@@ -101,13 +122,13 @@ def _definition(script: Source, node: ast.expr) -> ast.stmt | None:
     return binding.definition if binding is not None else None
 
 
-def _instance(script: Source, definition: ast.ClassDef) -> dict[str, Any]:
+def _instance(definition: ast.ClassDef) -> dict[str, Any]:
     call = next(
         (item for item in definition.body if isinstance(item, ast.FunctionDef) and item.name == "__call__"), None
     )
     if call is None:
         return {"name": definition.name}
-    entry = _function(script, call)
+    entry = _function(call)
     # A callable object has the metric name that its `__name__` says; without one TRL before 1.9 cannot name it.
     named = any("__name__" in ast.dump(item) for item in definition.body)
     return {
@@ -117,7 +138,7 @@ def _instance(script: Source, definition: ast.ClassDef) -> dict[str, Any]:
     }
 
 
-def _closure(script: Source, factory: ast.FunctionDef, call: ast.Call) -> dict[str, Any]:
+def _closure(factory: ast.FunctionDef, call: ast.Call) -> dict[str, Any]:
     inner = {item.name: item for item in factory.body if isinstance(item, ast.FunctionDef)}
     returned = [
         item.value.id
@@ -127,13 +148,13 @@ def _closure(script: Source, factory: ast.FunctionDef, call: ast.Call) -> dict[s
     renamed = "__name__" in ast.dump(factory) or "wraps" in ast.dump(factory)
     if len(returned) != 1:
         return {"name": source(call), "signature": f"closure from {source(call)}"}
-    entry = _function(script, inner[returned[0]])
+    entry = _function(inner[returned[0]])
     if renamed:
         return {**entry, "name": source(call)}
     return {**entry, "signature": f"closure from {source(call)}: {entry['signature']}"}
 
 
-def _function(script: Source, definition: FunctionNode) -> dict[str, Any]:
+def _function(definition: FunctionNode) -> dict[str, Any]:
     keyword = "async def" if isinstance(definition, ast.AsyncFunctionDef) else "def"
     entry: dict[str, Any] = {
         "name": definition.name,
