@@ -315,8 +315,13 @@ def compared_values(sources: dict[str, str]) -> dict[str, list[str]]:
 
 def trl_fields(wheel: Wheel, enums: dict[str, list[str]]) -> dict[str, Any]:
     """Return the fields that TRL itself declares, its base class included."""
-    fields = class_fields(wheel.read("trl/trainer/base_config.py"), "_BaseConfig", enums, {})
-    fields |= class_fields(wheel.read("trl/trainer/grpo_config.py"), "GRPOConfig", enums, {})
+    config = wheel.read("trl/trainer/grpo_config.py")
+    node = class_node(ast.parse(config), "GRPOConfig")
+    base = ast.unparse(node.bases[0]) if node else ""
+    fields = class_fields(wheel.read("trl/trainer/base_config.py"), base, enums, {})
+    if base != "TrainingArguments" and not fields:
+        raise SystemExit(f"TRL {wheel.version}: GRPOConfig derives from {base}, whose fields were not found")
+    fields |= class_fields(config, "GRPOConfig", enums, {})
     trainer = wheel.read("trl/trainer/grpo_trainer.py") + "\n" + wheel.read("trl/trainer/grpo_config.py")
     values = compared_values({"": trainer, "vllm_": wheel.read("trl/generation/vllm_generation.py")})
     for name, spec in fields.items():

@@ -28,11 +28,10 @@ NOTES = {
     "scale_rewards": "Spelled true up to 0.21 and 'group' since: the same scaling by the group's standard deviation.",
     "max_prompt_length": "Prompts were cut to 512 tokens on the left up to 0.25; nothing cuts them since.",
     "steps_per_generation": "Since 0.18 one rollout feeds gradient_accumulation_steps micro-steps unless this is set.",
-    "num_iterations": "Passes over one rollout.",
+    "per_device_train_batch_size": "Another batch; up to 0.14 it counts prompts, later completions.",
+    "gradient_accumulation_steps": "Another batch.",
     "learning_rate": "Another learning rate.",
     "pad_to_multiple_of": "Padding only; the same result.",
-    "ref_model_mixup_alpha": "The reference follows the policy at another rate when sync_ref_model is on.",
-    "ref_model_sync_steps": "The reference follows the policy at another interval when sync_ref_model is on.",
     "optim": "Another optimizer implementation.",
     "weight_decay": "Another weight decay.",
     "max_grad_norm": "Gradients are clipped at another norm.",
@@ -57,7 +56,7 @@ def changed_defaults(given: Mapping[str, Any], before: str, after: str) -> list[
         one, other = old.default(name), new.default(name)
         in_both = name in old and name in new
         # A field that appears or leaves matters only when its default is an active choice.
-        if one == other or not (in_both or name in NOTES):
+        if one == other or not (in_both or name in NOTES) or _housekeeping_of_nothing(name, one, other):
             continue
         changes.append(
             ChangedDefault(
@@ -69,6 +68,11 @@ def changed_defaults(given: Mapping[str, Any], before: str, after: str) -> list[
             )
         )
     return sorted(changes, key=lambda change: (not change.changes_training, change.field))
+
+
+def _housekeeping_of_nothing(name: str, one: Any, other: Any) -> bool:
+    # An empty dict that became null, or a switch that became its word for off.
+    return name not in NOTES and (not one or one == "no") and (not other or other == "no")
 
 
 def _same_meaning(name: str, one: Any, other: Any) -> bool:
