@@ -110,7 +110,7 @@ def text_row(line: str) -> Row | None:
         pairs = {key: value for key, value in _VERL_PAIR.findall(found["rest"]) if read_number(value) is not None}
         if pairs:
             return {"step": float(found["step"]), **pairs}
-    return _bars(line) or _pairs(line, _EQUALS_PAIR) or _pairs(line, _COLON_PAIR)
+    return _bars(line) or _pairs(line, _EQUALS_PAIR, "=") or _pairs(line, _COLON_PAIR, ":")
 
 
 def _bars(line: str) -> Row | None:
@@ -125,7 +125,10 @@ def _bars(line: str) -> Row | None:
     return row if len(row) >= 2 else None
 
 
-def _pairs(line: str, pattern: re.Pattern[str]) -> Row | None:
+def _pairs(line: str, pattern: re.Pattern[str], sign: str) -> Row | None:
+    # Prose is the bulk of what people paste around a log: look for the sign before searching.
+    if line.count(sign) < 2:
+        return None
     pairs = {key.strip(): value for key, value in pattern.findall(line)}
     if len(pairs) < 2:
         return None

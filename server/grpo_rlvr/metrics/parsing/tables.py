@@ -4,6 +4,7 @@ import csv
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from grpo_rlvr.metrics.names import meaning, normalise
 from grpo_rlvr.metrics.parsing.columns import Columns
@@ -165,6 +166,7 @@ def _numeric(cells: Sequence[str]) -> bool:
     return sum(map(_is_number, cells)) * 2 > len(cells)
 
 
+@lru_cache(maxsize=65_536)  # The words of prose repeat; asking each anew makes a long paste three times slower.
 def _is_number(cell: str) -> bool:
     return bool(cell.strip()) and read_cell(cell)[0] is not None
 

@@ -5,6 +5,7 @@ import re
 
 NUMBER = r"[-+−]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _WORDS = {"nan": math.nan, "inf": math.inf, "infinity": math.inf, "-inf": -math.inf, "-infinity": -math.inf}
+_DIGIT = re.compile(r"\d")
 _DECORATION = re.compile(r"np\.float\d+\(|tensor\(|[*_`'\"$()\[\]]|device=\S+")
 _LEADING = re.compile(
     r"^(?:[~≈<>=≤≥±≲≳]|steps?\b|calls?\b|epochs?\b|iters?\b|approx\.?|ca\.?|about)+\s*", re.IGNORECASE
@@ -35,7 +36,7 @@ def read_cell(text: str) -> tuple[float | None, str]:
     cell = _DECORATION.sub("", text.strip()).strip().rstrip(",;")
     if cell.lower() in _WORDS:
         return _WORDS[cell.lower()], "plain"
-    if cell.lower() in MISSING_WORDS:
+    if cell.lower() in MISSING_WORDS or not _DIGIT.search(cell):
         return None, "none"
     cell = _LEADING.sub("", cell)
     without_spread = _SPREAD.sub("", cell)
