@@ -190,7 +190,7 @@ def test_several_people_at_once_lose_nothing_and_double_nothing(
     def person(name: str, own: Any) -> None:
         try:
             page = Page(own.new_url())
-            for row in page.open(name)["rows"]:
+            for row in page.open(name)["rows"][:20]:
                 for _ in range(2):
                     page.ask("verdict", verdict(row["row"], token=f"{name} {row['row']}"))
         except BaseException as error:
@@ -206,7 +206,7 @@ def test_several_people_at_once_lose_nothing_and_double_nothing(
     assert failures == []
     events = ReadingStore.open(workspace, reading_id).events()
     counts = Counter((event["reader"], event["row"]) for event in events if event["event"] == "verdict")
-    rows = {row.row for row in server.api.reading.rows}
+    rows = [row.row for row in server.api.reading.rows[:20]]
     assert counts == {(f"person:{name}", row): 1 for name in ("ann", "ben", "cy") for row in rows}
 
 

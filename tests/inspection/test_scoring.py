@@ -264,9 +264,10 @@ def test_weights_that_pay_wrong_answers_as_much_as_right_ones_are_told(
     sums: Rows, score: Callable[..., Any], read: Callable[..., Any]
 ) -> None:
     formatted = {"reward": "sound_rewards.py:well_formed", "weight": 5.0}
-    loose = score(sums, "sound_rewards.py:correct", formatted)
-    sums_apart = score(sums, "sound_rewards.py:correct", formatted | {"weight": 0.2})
+    # It also pays answers without the format, so that a wrong answer in the format can overtake them.
+    loose = score(sums, "faulty_rewards.py:contains", formatted)
+    apart = score(sums, "faulty_rewards.py:contains", formatted | {"weight": 0.2})
     told = [note for note in loose.notes if "earn as much as right ones" in note]
     assert told
     assert told[0] in read(loose.reading_id).gate.warnings
-    assert not any("earn as much" in note for note in sums_apart.notes)
+    assert not any("earn as much" in note for note in apart.notes)

@@ -202,7 +202,9 @@ class RewardChild:
             except ChildEnded as cause:
                 self._stop_after(cause)
                 if cause.kind == error.kind:
-                    return self._error(index, error.kind, cause.message, row, batch)
+                    # A row alone runs out of a smaller limit than its batch: the batch's message names the real one.
+                    message = error.message if error.kind == "timeout" else cause.message
+                    return self._error(index, error.kind, message, row, batch)
         return error
 
     def _error(

@@ -99,12 +99,16 @@ const Render = (() => {
 
   /* Prose, with the JSON objects in it told apart: a tool call, or an answer that is asked for as JSON. */
   function prose(parent, text) {
-    scan(parent, text, OBJECT, inline, (to, [found]) => {
-      if (!found.includes('"') || !isJson(found)) return inline(to, found);
+    let at = 0;
+    for (const match of text.matchAll(OBJECT)) {
+      if (!match[0].includes('"') || !isJson(match[0])) continue;
+      if (match.index > at) inline(parent, text.slice(at, match.index));
       const node = element("span", "json");
-      json(node, found);
-      to.append(node);
-    });
+      json(node, match[0]);
+      parent.append(node);
+      at = match.index + match[0].length;
+    }
+    if (at < text.length) inline(parent, text.slice(at));
   }
 
   function block(parent, label, body) {
