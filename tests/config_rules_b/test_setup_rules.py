@@ -84,6 +84,26 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
         "0.16.1",
     ),
     ("prompt-column-missing", {}, {"dataset": {"columns": ["messages"]}}, "1.16.0"),
+    ("dataset-type-refused", {}, {"dataset": {"type": "IterableDatasetDict"}}, "1.16.0"),
+    ("dataset-type-refused", {}, {"dataset": {"type": "pandas.DataFrame"}}, "1.16.0"),
+    (
+        "prompt-ends-with-assistant",
+        {},
+        {"dataset": {**CHAT, "prompts": "[{'role': 'assistant', 'content': 'So'}]"}},
+        "1.16.0",
+    ),
+    (
+        "optimizer-needs-bitsandbytes",
+        {"optim": "adamw_8bit"},
+        {"versions": {"bitsandbytes": "not installed"}},
+        "1.16.0",
+    ),
+    (
+        "init-kwargs-for-loaded-model",
+        {},
+        {"model": {"instance": "PreTrainedModel"}, "trainer": {"quantization_config": "4bit"}},
+        "1.16.0",
+    ),
     ("dataset-type-refused", {}, {"dataset": {"type": "list"}}, "1.16.0"),
     ("streaming-refused", {"max_steps": 5}, {"dataset": {"streaming": True}}, "0.15.2"),
     ("streaming-without-max-steps", {}, {"dataset": {"streaming": True}}, "1.16.0"),
@@ -131,6 +151,8 @@ def test_the_rule_fires(findings: Any, rule: str, config: dict[str, Any], setup:
 
 
 SILENT: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
+    ("dataset-type-refused", {}, {"dataset": {"type": "HF Dataset (map-style)"}}, "1.16.0"),
+    ("dataset-type-refused", {}, {"dataset": {"type": "datasets.IterableDataset"}}, "1.16.0"),
     ("one-process-many-gpus", {}, {"hardware": {**FOUR, "num_processes": 4}}, "1.16.0"),
     ("one-process-many-gpus", {}, {"hardware": {"num_processes": 1, "gpus": 8}}, "1.16.0"),
     ("one-process-many-gpus", {}, {"hardware": FOUR, "launch": {"command": "python train.py"}}, "1.14.0"),

@@ -10,15 +10,18 @@ from grpo_rlvr.errors import nearest
 _USUAL_PROMPTS = (
     "question", "problem", "query", "instruction", "input", "messages", "prompts", "text", "conversations",
 )  # fmt: skip
-_TYPES = re.compile(
-    r"(datasets\.)?(iterable)?_?dataset\Z|map([- ]style)?( dataset)?\Z|iterable( dataset)?\Z|stream\w*\Z", re.I
+# What people pass instead of a Dataset; a type that is not among them is taken to be one.
+_OTHER_TYPES = re.compile(
+    r"dict|\blist\b|list\[|data ?frame|pandas|polars|tuple|generator|data ?loader|torch|numpy|\bstr(ing)?\b|\bpath\b",
+    re.I,
 )
+_ROLE = re.compile(r"role['\"]?\s*[:=]\s*['\"](\w+)")
 _TEMPLATED = re.compile(r"templat|<\|begin_of_text\|>|<bos>|\bBOS\b|<s>|<\|im_start\|>|<start_of_turn>", re.I)
 _BOS = re.compile(r"\bBOS\b|begin_of_text|<s>|<bos>", re.I)
 _INSTRUCT_NAME = re.compile(r"instruct|chat|[-_]it\b|thinking|zephyr", re.I)
 _ASSISTANT_END = re.compile(
     r"\b(end|ends|ending|last|final|trailing|finish\w*|clos\w+)\b.*\bassistant\b|"
-    r"\bassistant\b.*\b(last|prefill\w*|at the end|final|ending|turn)\b",
+    r"\bassistant\b.*\b(last|prefill\w*|prefix|at the end|final|ending|turn)\b",
     re.I,
 )
 _TOKENIZER = {"eos": "<|end|>", "turn_end": "<|end|>"}
@@ -67,7 +70,7 @@ def dataset_type_refused(facts: Facts) -> Outcome:
     kind = facts.text("dataset.type")
     if kind is None:
         return not_applicable("dataset.type is not stated")
-    if _TYPES.match(kind.strip()):
+    if not _OTHER_TYPES.search(kind):
         return PASS
     split = " Choose a split, for example dataset['train']." if "dict" in kind.lower() else ""
     return fail(
@@ -236,10 +239,13 @@ def template_applied_twice(facts: Facts) -> Outcome:
     sources=("huggingface/trl:docs/source/grpo_trainer.md",),
 )
 def prompt_ends_with_assistant(facts: Facts) -> Outcome:
-    said = facts.text("dataset.prompts") or ""
-    if facts.text("dataset.format") == "string" or not _ASSISTANT_END.search(said):
+    stated = facts.setup.get("dataset.prompts")
+    said = stated if isinstance(stated, str) else str(stated or "")
+    roles = _ROLE.findall(said)
+    ends = roles[-1] == "assistant" if roles else bool(_ASSISTANT_END.search(said))
+    if facts.text("dataset.format") == "string" or not ends:
         return PASS
-    if re.search(r"\b(no|without|not|never|strip\w*|removed?)\b", said, re.I):
+    if not roles and re.search(r"\b(no|without|not|never|strip\w*|removed?)\b", said, re.I):
         return PASS
     return fail(
         "dataset.prompts",

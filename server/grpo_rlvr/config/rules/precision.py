@@ -20,7 +20,7 @@ _PRE_AMPERE = re.compile(
     r"\b(T4|V100|P100|P40|P4|K80|M60|GTX|TITAN|(RTX )?20[678]0|Quadro RTX|RTX [568]000(?! ?ada))\b", re.I
 )
 _BNB_OPTIMIZERS = re.compile(r"8bit|bnb|^paged_|^ademamix_8|^rmsprop_bnb", re.I)
-_REDUCED = ("bfloat16", "float16", "bf16", "fp16")
+_NOT_INSTALLED = ("none", "no", "false", "missing", "absent", "not installed")
 _DENSE = {"class": "dense", "params_b": 7}
 _GPU = {"num_processes": 1, "device": "cuda", "gpus": 1, "gpu_mem_gb": 80}
 
@@ -270,7 +270,18 @@ def bf16_without_native_support(config: ConfigView, facts: Facts) -> Outcome:
 )
 def init_kwargs_for_loaded_model(config: ConfigView, facts: Facts) -> Outcome:
     given = config.effective("model_init_kwargs")
-    if not given or facts.instance is None:
+    if facts.instance is None:
+        return PASS
+    if facts.setup.get("trainer.quantization_config"):
+        return fail(
+            "trainer.quantization_config",
+            "quantization_config",
+            "model.instance",
+            message=f"quantization_config is ignored, since the model is an object ({facts.instance}). Quantize it "
+            "where "
+            "it is loaded, or pass the model by name.",
+        )
+    if not given:
         return PASS
     return fail(
         "model_init_kwargs",
@@ -351,7 +362,8 @@ def optimizer_needs_bitsandbytes(config: ConfigView, versions: Versions) -> Outc
         return PASS
     if "bitsandbytes" not in versions.stated:
         return not_applicable("versions.bitsandbytes is not stated")
-    if versions.stated["bitsandbytes"]:
+    stated = versions.stated["bitsandbytes"]
+    if stated and str(stated).lower() not in _NOT_INSTALLED:
         return PASS
     return fail(
         "optim",

@@ -29,11 +29,13 @@ _WRONG_COUNT = re.compile(
     r"\bone (value|reward|score|float|number|entry) (per|for each|for every) (prompt|group|batch|question|example)\b|"
     r"\bper[- ](prompt|group|batch)\b|\b(fewer|less|more|too many|too few|shorter|longer) (values|rewards|scores|than)|"
     r"\bone (value|reward|score|element) for the (whole )?(batch|list|group)|\bwrong length\b|\bshorter list\b|"
-    r"\bskips? (failed|invalid|bad|unparsable|empty)|\bonly (the )?(parsed|valid|graded|first)\b|\blen\(prompts\)\s*//",
+    r"\bskips? (failed|invalid|bad|unparsable|empty)|\bonly (the "
+    r")?(parsed|valid|graded|first)\b|\blen\(prompts\)\s*//|\blen\(completions\)\s*[-+/]|\boff by one\b|\bdrops "
+    r"(some|failed|invalid)",
     re.I,
 )
 _INFINITE = re.compile(
-    r"\binf(inite|inity)?\b|\bnan\b|math\.inf|np\.inf|float\(['\"](-?inf|nan)|divid\w+ by zero|log\(0", re.I
+    r"\binf(inite|inity)?\b|\bnan\b|math\.inf|np\.inf|float\(['\"](-?inf|nan)|divi\w+ by zero|log\(0", re.I
 )
 _FINITE = re.compile(r"\b(never|no|without|not|clamp\w*|clip\w*|finite)\b", re.I)
 _CONSTANT = re.compile(
