@@ -167,7 +167,9 @@ class UnitTest(Reward):
 
     def _plan(self, row: Row) -> _plan.Plan:
         style: _plan.Style = next(style for style in _plan.STYLES if style == self.style)
-        return _plan.plan(style, row.get("tests"), row.get("files"), row.get("entry_point"), self.in_place)
+        return _plan.plan(
+            style, row.get("tests"), row.get("files"), row.get("entry_point"), self.in_place, tuple(self.packages)
+        )
 
     def _options(self) -> _judge.Options:
         limits = Limits(wall_s=self.limit_s, cpu_s=math.ceil(self.limit_s) + 1, memory_mb=self.memory_mb)

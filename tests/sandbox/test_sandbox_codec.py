@@ -100,6 +100,8 @@ HOSTILE = {
     "a date that is none": b'{"T":["date",[2020,13,40]]}',
     "a type that is none": b'{"T":["eval",[1]]}',
     "a negative deque": b'{"q":[[1],-5]}',
+    "an unknown view": b'{"V":["eval",[1]]}',
+    "items that are no pairs": b'{"V":["dict_items",[1]]}',
     "bad base64": b'{"b":"***"}',
     "a handle": b'{"h":[0,[0,null],null,{}]}',
     "members of colliding hashes": json.dumps({"s": [{"i": hex(k * (2**61 - 1))} for k in range(1, 9_000)]}).encode(),
@@ -132,6 +134,15 @@ def test_what_is_not_plain_is_refused_and_what_is_too_large_too() -> None:
     ):
         with pytest.raises(_codec.Unsupported):
             _codec.encode(value)
+
+
+def test_views_of_dictionaries_keep_their_kind() -> None:
+    for view in ({"a": 1}.keys(), {"a": 1}.items()):
+        back = _codec.decode(_codec.loads(_codec.dumps(_codec.encode(view))))
+        assert back == view
+        assert type(back) is type(view)
+    back = _codec.decode(_codec.encode({"a": 1, "b": 1}.values()))
+    assert list(back) == [1, 1]
 
 
 def test_only_the_builtin_content_of_a_subclass_counts() -> None:

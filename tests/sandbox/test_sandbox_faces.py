@@ -81,6 +81,8 @@ def test_chat_completions_and_other_picks() -> None:
         ),
         ("pytest", {"tests": "def test_a():\n    assert 1", "files": {"a.py": "def"}}, "a.py"),
         ("pytest", {"tests": "def test_a():\n    assert 1", "files": ["a.py"]}, "mapping"),
+        ("assert", {"tests": "import numpy as np\nassert np.allclose(f(), 1)"}, "packages"),
+        ("pytest", {"tests": "from hypothesis import given\ndef test_a():\n    assert 1"}, "hypothesis"),
         ("io", {"tests": []}, "not empty"),
         ("io", {"tests": "print(1)"}, "no JSON"),
         ("io", {"tests": [{"stdin": "1"}]}, "stdout"),
@@ -181,6 +183,15 @@ def test_packages_are_only_there_when_asked_for() -> None:
     assert UnitTest().grade(program, row).score == 0.0
     verdict = UnitTest(packages=["numpy"], memory_mb=1024).grade(program, row)
     assert verdict.score == 1.0, verdict.detail
+    tests = (
+        "import numpy as np\nfrom candidate import f, h\ndef test_f():\n    assert isinstance(f(), np.ndarray)\n"
+        "    assert f().shape == (2,) and (f() == np.array([2, 4])).all()\n"
+        "    np.testing.assert_allclose(h(f()), [4, 8])"
+    )
+    reward = UnitTest(style="pytest", packages=["numpy"], memory_mb=1024)
+    verdict = reward.grade(program + "\ndef h(x): return x * 2.0", {"tests": tests})
+    assert verdict.score == 1.0, verdict.detail
+    assert reward.grade(program + "\ndef h(x): return x", {"tests": tests}).score == 0.0
 
 
 def test_a_batch_logs_reasons_and_extracted_programs() -> None:

@@ -88,6 +88,10 @@ def _encode_deque(value: "collections.deque[Any]", export: Export, depth: int) -
     return {"q": [_nodes(value, export, depth), value.maxlen]}
 
 
+def _encode_view(value: Any, export: Export, depth: int) -> Node:
+    return {"V": [type(value).__name__, _nodes(value, export, depth)]}
+
+
 def _encode_decimal(value: decimal.Decimal, _export: Export, _depth: int) -> Node:
     sign, digits, exponent = value.as_tuple()
     return {"D": [sign, "".join(map(str, digits)), exponent]}
@@ -111,6 +115,9 @@ _ENCODERS: dict[type, Callable[[Any, Export, int], Node]] = {
     collections.OrderedDict: lambda value, export, depth: {"o": _pairs(value, export, depth)},
     collections.Counter: lambda value, export, depth: {"C": _pairs(value, export, depth)},
     collections.deque: _encode_deque,
+    type({}.keys()): _encode_view,
+    type({}.values()): _encode_view,
+    type({}.items()): _encode_view,
     decimal.Decimal: _encode_decimal,
     fractions.Fraction: lambda value, _export, _depth: {"F": [hex(value.numerator), hex(value.denominator)]},
     datetime.datetime: _encode_datetime,
@@ -226,7 +233,21 @@ def _decode(node: Node, restore: Import, depth: int, budget: _Budget) -> Any:
         if limit is not None and (type(limit) is not int or limit < 0):
             raise Malformed("a deque's length")
         return collections.deque([_decode(item, restore, depth + 1, budget) for item in items], limit)
+    if tag == "V":
+        view_kind, items = content
+        budget.spend(items)
+        return _view(view_kind, [_decode(item, restore, depth + 1, budget) for item in items])
     return restore(tag, content)
+
+
+def _view(kind: Any, items: list[Any]) -> Any:
+    """Return a view of a dictionary made for it."""
+    if kind == "dict_values":
+        return dict(enumerate(items)).values()
+    if kind not in ("dict_keys", "dict_items"):
+        raise Malformed("a view")
+    _check_hashed([item[0] for item in items] if kind == "dict_items" else items)
+    return dict.fromkeys(items).keys() if kind == "dict_keys" else dict(items).items()
 
 
 def _check_hashed(members: list[Any]) -> None:

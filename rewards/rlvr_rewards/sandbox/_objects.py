@@ -20,6 +20,7 @@ from rlvr_rewards.sandbox._link import Closed, Link, Message
 
 MAX_OUTPUT = 65536
 MAX_HANDLES = 200_000
+NUMERIC_KINDS = ("b", "i", "u", "f", "c")
 # The special methods that a test can use on an object of the program.
 UNARY: dict[str, Callable[..., Any]] = {
     "__len__": len, "__iter__": iter, "__next__": next, "__bool__": bool, "__str__": str, "__repr__": repr,
@@ -51,6 +52,12 @@ class _Output(io.TextIOWrapper):
 
     def __init__(self) -> None:
         super().__init__(io.BytesIO(), encoding="utf-8", errors="replace", write_through=True, newline="")
+
+    def write(self, text: str) -> int:
+        """Keep the text, up to a limit: a program that prints without end must not fill its memory with it."""
+        if self.tell() < MAX_OUTPUT:
+            super().write(text[:MAX_OUTPUT])
+        return len(text)
 
     def take(self) -> str:
         raw = self.buffer
@@ -107,11 +114,12 @@ def _forward(operation: str) -> Callable[..., Any]:
     return method
 
 
-def foreign_class(operations: list[str], callable_: bool) -> type[Foreign]:
+def foreign_class(operations: list[str], callable_: bool) -> Any:
     """Return a class with the special methods that the test's object has."""
     base = ForeignFunction if callable_ else Foreign
     allowed = [name for name in operations if name in OPERATIONS - {"__call__", "__eq__", "__hash__", "__dir__"}]
-    return type("Foreign", (base,), {name: _forward(name) for name in allowed})
+    made: Any = type("Foreign", (base,), {name: _forward(name) for name in allowed})
+    return made
 
 
 class ObjectServer:
@@ -151,9 +159,8 @@ class ObjectServer:
             names = [str(name) for name in fields]
             return {"N": [type(value).__name__, names, self.encode(_codec.base_value(value), depth + 1)]}
         base = _codec.base_value(value)
-        to_list = getattr(value, "tolist", None) if type(value).__module__ == "numpy" else None
-        if base is value and to_list is not None:
-            return self.encode(to_list(), depth)
+        if base is value and type(value).__module__ == "numpy":
+            return array_node(value, depth)
         node = None if base is value else [self.encode(base, depth + 1)]
         name = getattr(value, "__name__", None) if callable(value) else None
         return {"h": [self.number(value), self._class(type(value)), node,
@@ -187,6 +194,8 @@ class ObjectServer:
             stream = io.StringIO(content[0])
             stream.seek(content[1])
             return stream
+        if tag == "A":
+            return array(*content)
         if tag == "X":
             return getattr(builtins, content[0])(content[1])
         number, operations, callable_ = content
@@ -314,6 +323,23 @@ class ObjectServer:
 
 
 _INPUT = builtins.input
+
+
+def array_node(value: Any, depth: int = 0) -> Any:
+    """Return the JSON form of a numpy array of numbers or of a numpy scalar."""
+    if not hasattr(value, "dtype") or value.dtype.kind not in NUMERIC_KINDS:
+        raise _codec.Unsupported(f"a value of type {type(value).__name__}")
+    if not value.shape:
+        return _codec.encode(value.item(), _codec.refuse_object, depth)
+    return {"A": [value.dtype.str, list(value.shape), _codec.encode(value.ravel().tolist())]}
+
+
+def array(kind: Any, shape: Any, items: Any) -> Any:
+    """Return the numpy array of a JSON form; only where numpy was asked for, and only of numbers."""
+    numpy, values = sys.modules.get("numpy"), _codec.decode(items)
+    if numpy is None or type(kind) is not str or kind[1:2] not in NUMERIC_KINDS or len(kind) > 4:
+        raise _codec.Malformed("an array")
+    return numpy.array(values, dtype=kind).reshape([int(size) for size in shape])
 
 
 async def _awaited(awaitable: Any) -> Any:

@@ -3,6 +3,7 @@
 import ast
 import functools
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -60,7 +61,14 @@ class Plan:
     count: int = 0
 
 
-def plan(style: Style, tests: Any, files: Any = None, entry_point: Any = None, in_place: bool = False) -> Plan:
+def plan(
+    style: Style,
+    tests: Any,
+    files: Any = None,
+    entry_point: Any = None,
+    in_place: bool = False,
+    packages: tuple[str, ...] = (),
+) -> Plan:
     """Read a row.
 
     Args:
@@ -69,6 +77,7 @@ def plan(style: Style, tests: Any, files: Any = None, entry_point: Any = None, i
         files: Text by relative path, or None.
         entry_point: The function that a `check(candidate)` in the tests is called with, when they do not call it.
         in_place: Whether changes of arguments are part of the tests.
+        packages: What tests and programs may import beside the standard library.
 
     Raises:
         BadTests: The row cannot be graded.
@@ -82,12 +91,17 @@ def plan(style: Style, tests: Any, files: Any = None, entry_point: Any = None, i
         raise BadTests(f"the tests are longer than {MAX_TESTS} characters")
     texts = _files(files)
     entry = entry_point if isinstance(entry_point, str) and entry_point.isidentifier() else None
-    return _planned(style, tests, tuple(sorted(texts.items())), entry, in_place)
+    return _planned(style, tests, tuple(sorted(texts.items())), entry, in_place, packages)
 
 
 @functools.lru_cache(maxsize=4096)
 def _planned(
-    style: Style, tests: str, files: tuple[tuple[str, str], ...], entry_point: str | None, in_place: bool
+    style: Style,
+    tests: str,
+    files: tuple[tuple[str, str], ...],
+    entry_point: str | None,
+    in_place: bool,
+    packages: tuple[str, ...],
 ) -> Plan:
     tree = _parsed(tests, "the tests")
     if entry_point is not None and (name := _uncalled_check(tree)) is not None:
@@ -96,7 +110,7 @@ def _planned(
     for path, text in files:
         if path.endswith(".py"):
             _parsed(text, f"file {path!r}")
-    problem = _ungradable(tree, style)
+    problem = _ungradable(tree, style) or _missing_import(tree, {path for path, _ in files}, packages)
     if problem is not None:
         raise BadTests(problem)
     checks = None
@@ -182,6 +196,21 @@ def _uses_unavailable(tree: ast.Module) -> str | None:
         for name in names:
             if name in UNAVAILABLE:
                 return f"the tests use {name!r}, which {UNAVAILABLE[name]}; that is not possible in the sandbox"
+    return None
+
+
+def _missing_import(tree: ast.Module, files: set[str], packages: tuple[str, ...]) -> str | None:
+    """Return what is wrong when the tests import something that no program's sandbox has."""
+    own = {part.removesuffix(".py") for path in files for part in path.split("/")[:1]}
+    there = {"candidate", "pytest", *own, *(name.partition(".")[0] for name in packages)} | sys.stdlib_module_names
+    guarded = {id(part) for node in ast.walk(tree) if isinstance(node, ast.Try) for part in ast.walk(node)}
+    for node in ast.walk(tree):
+        if id(node) in guarded or not isinstance(node, ast.Import | ast.ImportFrom):
+            continue
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or "candidate"]
+        for name in names:
+            if name.partition(".")[0] not in there:
+                return f"the tests import {name!r}, which the sandbox has not; give it with packages=[{name!r}]"
     return None
 
 

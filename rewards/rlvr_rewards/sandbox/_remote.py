@@ -11,7 +11,7 @@ import importlib
 import inspect
 import sys
 import types
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any
 
 from rlvr_rewards.sandbox import _codec
@@ -306,7 +306,7 @@ def library_name(value: Any) -> list[str] | None:
 
 
 @functools.lru_cache(maxsize=256)
-def special_methods(kind: Hashable) -> frozenset[str]:
+def special_methods(kind: Any) -> frozenset[str]:
     """Return the special methods that a class of the tests has beyond `object`."""
     return frozenset(
         name for name in OPERATIONS

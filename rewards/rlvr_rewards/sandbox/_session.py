@@ -12,7 +12,7 @@ from unittest import mock
 
 from rlvr_rewards.sandbox import _codec
 from rlvr_rewards.sandbox._link import Closed, Link, Message
-from rlvr_rewards.sandbox._objects import OPERATIONS
+from rlvr_rewards.sandbox._objects import OPERATIONS, array, array_node
 from rlvr_rewards.sandbox._remote import (
     PLAIN_TYPES,
     CandidateError,
@@ -156,6 +156,8 @@ class Session:
             return self._original(self.exports[content])
         if tag == "M":
             return trusted_module(content)
+        if tag == "A":
+            return array(*content)
         if tag == "N":
             return named_tuple(content[0], content[1], self.decode(content[2]))
         raise _codec.Malformed("an unknown tag")
@@ -288,6 +290,8 @@ class Session:
             return {"h": type.__getattribute__(value, "_rlvr_number")}
         if isinstance(value, types.FunctionType) and "_rlvr_async" in value.__dict__:
             return {"h": value.__dict__["_rlvr_async"]}
+        if type(value).__module__ == "numpy" and hasattr(value, "dtype"):
+            return array_node(value, depth)
         if isinstance(value, io.StringIO):
             return {"S": [value.getvalue(), value.tell()]}
         if isinstance(value, BaseException):
@@ -302,7 +306,8 @@ class Session:
             return _codec.encode(base, self._export, depth)
         if self._is_of_tests(value) and not self.in_place and not isinstance(value, mock.NonCallableMock):
             value = self._copy(value)
-        operations = [name for name in OPERATIONS if name in special_methods(type(value))]
+        kind: Any = type(value)
+        operations = [name for name in OPERATIONS if name in special_methods(kind)]
         return {"e": [self._export_number(value), operations, callable(value)]}
 
     def _export_number(self, value: Any) -> int:
