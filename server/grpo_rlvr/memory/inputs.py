@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from grpo_rlvr.errors import InputError
@@ -129,6 +130,7 @@ def _reader(config: Mapping[str, Any], setup: Setup, stated_version: Any) -> tup
     return reader, version
 
 
+@lru_cache(maxsize=64)
 def _minor(version: str) -> tuple[int, int]:
     from packaging.version import Version
 
