@@ -61,14 +61,18 @@ def test_a_reference_reloaded_from_disk_is_seen_to_differ(interpreter: Interpret
     assert [finding.rule for finding in result.deep.findings] == ["reference-reloaded-without-changes"]
 
 
-@pytest.mark.slow
-def test_what_no_rule_predicts_is_a_finding_of_its_own(interpreter: Interpreter) -> None:
-    result = deep({"lr_scheduler_kwargs": {"nope": 1}}, {}, interpreter)
-    new = next(finding for finding in result.findings if finding.rule == "deep-raised")
-    assert new.severity == "error" and "nope" in new.message and result.verdict == "error"
+def test_what_no_rule_predicts_is_a_finding_of_its_own() -> None:
+    result = check({"lr_scheduler_kwargs": {"nope": 1}}, parse_setup({}))
+    assert result.verdict == "ok"
+    text = "TypeError: get_linear_schedule_with_warmup() got an unexpected keyword argument 'nope'"
+    assert predicting_rule(text, result.findings) is None
+    seen = DeepFinding(stage="step", kind="raised", text=f"{text} from lr_scheduler_kwargs", rule=None)
+    add_new_findings(result, DeepResult(ran=True, interpreter="python", findings=[seen]))
+    new = result.findings[0]
+    assert (new.rule, new.severity, new.fields) == ("deep-raised", "error", ["lr_scheduler_kwargs"])
+    assert "nope" in new.message and result.verdict == "error"
 
 
-@pytest.mark.slow
 def test_a_child_that_takes_too_long_is_ended_and_said(interpreter: Interpreter) -> None:
     setup = parse_setup({})
     found = deep_check(check({}, setup), {}, setup, interpreter, time_limit_s=0.2)
