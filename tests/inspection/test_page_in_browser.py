@@ -17,6 +17,7 @@ from grpo_rlvr.models.common import RewardSpec
 from grpo_rlvr.workspace import Workspace
 
 pytestmark = pytest.mark.slow
+ASSETS = Path(inspection.__file__).parent / "page"
 BRIBED = """
 import re
 
@@ -234,6 +235,29 @@ def test_code_latex_json_tags_and_odd_characters_are_told_apart(
     assert browser.run(f"({find})('.tag')")[:2] == ["<think>", "</think>"]
     assert browser.run(f"({find})('.odd')") == ["U+200B"]
     assert browser.run(f"({find})('.mixed')") == ["p\u0430y"]
+
+
+PIECES = (
+    "\\[", "\\(x", "$a ", "$$", "{", '{"a', "/*", "```\n", "'", "'''", '"', "<a", "\\boxed{", "\u200b", "[", "a\u0430",
+    "`",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_no_text_holds_the_page_up(browser: Any, tmp_path: Path, piece: str) -> None:
+    page = tmp_path / "page.html"
+    script = (ASSETS / "render.js").read_text(encoding="utf-8")
+    page.write_text(f"<!doctype html><meta charset=utf-8><p id=text></p><script>{script}</script>", encoding="utf-8")
+    browser.open(page.as_uri())
+    browser.until("typeof Render === 'object'")
+    for before in ("", "```python\n"):
+        long = json.dumps((before + piece * 59_000)[:59_000])
+        took = browser.run(
+            f"(() => {{ const start = performance.now(); Render.show(document.getElementById('text'), {long}, true);"
+            " return performance.now() - start; })()"
+        )
+        # Quadratic patterns take minutes on such texts; ten seconds allow for a crowded machine.
+        assert took < 10_000
 
 
 def test_a_browser_closed_and_a_server_killed_in_the_middle_lose_nothing(

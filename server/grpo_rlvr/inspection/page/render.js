@@ -13,12 +13,13 @@ const Render = (() => {
       "false finally fn for from func function global if impl import in int is lambda let match new nonlocal None not " +
       "null or pass pub public raise return self static struct switch this throw True False true try type var void " +
       "while with yield").split(" "));
-  const CODE = /("""[\s\S]*?"""|'''[\s\S]*?'''|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`)|(#[^\n]*|\/\/[^\n]*|\/\*[\s\S]*?\*\/)|(\b\d[\w.]*)|([A-Za-z_]\w*)/g;
+  const CODE = /("""[\s\S]*?"""|'''[\s\S]*?'''|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`)|(#[^\n]*|\/\/[^\n]*|\/\*[\s\S]{0,4000}?\*\/)|(\b\d[\w.]*)|([A-Za-z_]\w*)/g;
   const JSONS = /("(?:\\.|[^"\\])*")|(-?\b\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\b)|(\b(?:true|false|null)\b)/g;
   const OBJECT = /\{(?:[^{}]|\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\})*\}/g;
   const COMMAND = /(\\[A-Za-z]+|\\.)/g;
+  // Every repetition that may fail to close is bounded, so that no text takes more than a moment.
   // Math, tags, and characters that are not what they seem.
-  const INLINE = /(\$\$[\s\S]+?\$\$|\\\[[\s\S]+?\\\]|\\\([\s\S]+?\\\)|\$[^\s$](?:[^$\n]{0,200}?[^\s$\\])?\$(?!\d)|\\(?:boxed|fbox)\s*\{(?:[^{}]|\{[^{}]*\})*\})|(<\/?[A-Za-z][\w-]{0,30}>|<\|[^<>|]{1,40}\|>)|([\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]|\udb40[\udc00-\udc7f])|([A-Za-z]+[\u0370-\u03ff\u0400-\u04ff][\w\u0370-\u04ff]*|[\u0370-\u03ff\u0400-\u04ff]+[A-Za-z][\w\u0370-\u04ff]*)/g;
+  const INLINE = /(\$\$[\s\S]{1,2000}?\$\$|\\\[[\s\S]{1,2000}?\\\]|\\\([\s\S]{1,2000}?\\\)|\$[^\s$](?:[^$\n]{0,200}?[^\s$\\])?\$(?!\d)|\\(?:boxed|fbox)\s*\{(?:[^{}]|\{[^{}]*\})*\})|(<\/?[A-Za-z][\w-]{0,30}>|<\|[^<>|]{1,40}\|>)|([\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]|\udb40[\udc00-\udc7f])|([A-Za-z]+[\u0370-\u03ff\u0400-\u04ff][\w\u0370-\u04ff]*|[\u0370-\u03ff\u0400-\u04ff]+[A-Za-z][\w\u0370-\u04ff]*)/g;
 
   function element(name, className, text) {
     const node = document.createElement(name);
