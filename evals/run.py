@@ -1,0 +1,106 @@
+"""Run the task evals with any agent, with and without the skill and the server.
+
+    python evals/run.py --agent 'my-agent --print "$(cat prompt.md)"' --out results [--arm both] [--task fix-config]
+
+For every task and arm a fresh folder is made (fixture, prompt.md; the skill and the server's settings where the arm has
+them), the agent's command is run in it by a shell, and the folder's files are scored. An agent may leave `usage.json`
+({"tool_calls": n, "tokens": n}); it is copied into the result. The command is yours: run it on a machine where an agent
+may act freely, and without TRL installed, which is where a bundle can help.
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from checkers import CHECKERS
+from fixtures import MAKERS, write_json
+
+ROOT = Path(__file__).resolve().parents[1]
+ARMS = ("neither", "skill", "server", "both")
+NAME = "grpo-rlvr-training"
+
+
+def tasks() -> list[dict[str, Any]]:
+    """The tasks of evals.json."""
+    return list(json.loads((ROOT / "evals" / "evals.json").read_text(encoding="utf-8"))["tasks"])
+
+
+def prepare(task: dict[str, Any], arm: str, folder: Path) -> None:
+    """Make the folder an agent starts in."""
+    folder.mkdir(parents=True)
+    MAKERS[task["id"]](folder)
+    (folder / "prompt.md").write_text(task["prompt"] + "\n", encoding="utf-8")
+    if arm in {"skill", "both"}:
+        for place in (".claude/skills", ".agents/skills"):
+            target = folder / place / NAME
+            target.mkdir(parents=True)
+            shutil.copyfile(ROOT / "SKILL.md", target / "SKILL.md")
+            shutil.copytree(ROOT / "references", target / "references")
+    if arm in {"server", "both"}:
+        server = {"type": "stdio", "command": sys.executable, "args": ["-m", "grpo_rlvr", "serve"]}
+        write_json(folder / ".mcp.json", {"mcpServers": {"grpo-rlvr": server}})
+
+
+def run_one(task: dict[str, Any], arm: str, agent: str, out: Path, timeout_s: float) -> dict[str, Any]:
+    """Run one task in one arm. Returns id, arm, score, lost points, seconds, exit code and usage."""
+    folder = out / task["id"] / arm
+    shutil.rmtree(folder, ignore_errors=True)
+    prepare(task, arm, folder)
+    started = time.monotonic()
+    try:
+        with (folder / "agent.log").open("w", encoding="utf-8") as log:
+            done = subprocess.run(
+                agent,
+                shell=True,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                timeout=timeout_s,
+                check=False,
+            )
+        code: int | str = done.returncode
+    except subprocess.TimeoutExpired:
+        code = "timeout"
+    seconds = time.monotonic() - started
+    score, lost = CHECKERS[task["id"]](folder)
+    usage = folder / "usage.json"
+    return {
+        "task": task["id"], "arm": arm, "score": round(score, 3), "lost": lost, "seconds": round(seconds, 1), "exit": code,
+        "usage": json.loads(usage.read_text(encoding="utf-8")) if usage.is_file() else None,
+    }  # fmt: skip
+
+
+def main() -> int:
+    """Run and print a line a task and arm, then the mean score of each arm."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--agent", required=True, help="shell command, run in the task's folder beside prompt.md")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--arm", choices=(*ARMS, "all"), default="all")
+    parser.add_argument("--task", choices=sorted(CHECKERS), action="append")
+    parser.add_argument("--timeout-s", type=float, default=1800)
+    options = parser.parse_args()
+    results = []
+    for task in tasks():
+        if options.task and task["id"] not in options.task:
+            continue
+        for arm in ARMS if options.arm == "all" else (options.arm,):
+            result = run_one(task, arm, options.agent, options.out, options.timeout_s)
+            results.append(result)
+            lost = "; ".join(result["lost"])[:120]
+            print(f"{result['score']:.2f}  {result['seconds']:7.1f} s  {arm:<8} {task['id']}  {lost}")
+    write_json(options.out / "results.json", results)
+    for arm in ARMS:
+        scores = [result["score"] for result in results if result["arm"] == arm]
+        if scores:
+            print(f"{arm}: mean {sum(scores) / len(scores):.2f} over {len(scores)} tasks")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,109 @@
+"""The evals: every task can be prepared, an untouched folder fails it, and a right answer passes it."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "evals"))
+from checkers import CHECKERS  # noqa: E402
+from fixtures import MAKERS, OLD_CONFIG, ZERO_REWARD  # noqa: E402
+
+EVALS = json.loads((ROOT / "evals" / "evals.json").read_text(encoding="utf-8"))
+TASKS = [task["id"] for task in EVALS["tasks"]]
+SCHEMA_REWARD = """
+from rlvr_rewards import Schema
+
+reward = Schema()
+"""
+FIXED = {
+    **{k: v for k, v in OLD_CONFIG.items() if k not in {"max_prompt_length", "vllm_device", "vllm_guided_decoding_regex"}},
+    "loss_type": "grpo", "gradient_accumulation_steps": 4, "vllm_structured_outputs_regex": "<answer>.*</answer>",
+}  # fmt: skip
+FIXED["warmup_steps"] = FIXED.pop("warmup_ratio")
+PORTED = {
+    "learning_rate": 1e-6, "num_generations": 8, "per_device_train_batch_size": 8, "logging_steps": 10,
+    "loss_type": "bnpo", "beta": 0.04, "temperature": 0.9, "max_completion_length": 256, "use_bias_correction_kl": False,
+}  # fmt: skip
+
+
+def answer(**values: Any) -> dict[str, str]:
+    """answer.json with these values."""
+    return {"answer.json": json.dumps(values)}
+
+
+SOLUTIONS: dict[str, dict[str, str]] = {
+    "fix-config": {"fixed.json": json.dumps(FIXED)},
+    "reward-is-zero": answer(cause="template_prefills_tag")
+    | {"mended.py": ZERO_REWARD.replace("<think>.*?", "(?:<think>)?.*?")},
+    "variant-for-log": answer(variant="grpo", why="it learns"),
+    "size-a-model": answer(**{"Qwen2.5-0.5B": True, "Qwen2.5-1.5B": True, "Qwen2.5-3B": True, "Qwen2.5-7B": False}),
+    "schema-reward": {"reward.py": SCHEMA_REWARD},
+    "no-verifier": answer(rlvr_applies=False, instead="preference optimisation"),
+    "route-never-succeeds": answer(route="sft_first", success_rate=0.0),
+    "port-config": {"ported.json": json.dumps(PORTED)},
+    "launch-needs-reading": answer(launched=False, next="read 50 to 100 scored samples"),
+    "vision-language": answer(launched=False, why="reference only"),
+    "judge-graded": answer(rlvr_applies=False, instead="no verifier"),
+    "compare-runs": answer(verdict="within_noise"),
+}
+
+
+def test_there_are_enough_queries_and_half_of_them_are_near_misses() -> None:
+    wanted = [query["should_trigger"] for query in EVALS["trigger_queries"]]
+    assert len(wanted) >= 20 and sum(wanted) * 2 == len(wanted)
+    assert len({query["query"] for query in EVALS["trigger_queries"]}) == len(wanted)
+
+
+def test_every_task_has_a_fixture_a_checker_and_a_solution() -> None:
+    assert len(TASKS) >= 12
+    assert set(TASKS) == set(CHECKERS) == set(MAKERS) == set(SOLUTIONS)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_an_untouched_folder_fails(task: str, tmp_path: Path) -> None:
+    MAKERS[task](tmp_path)
+    score, lost = CHECKERS[task](tmp_path)
+    assert score < 1 and lost
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_right_answer_passes(task: str, tmp_path: Path) -> None:
+    MAKERS[task](tmp_path)
+    for name, text in SOLUTIONS[task].items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    assert CHECKERS[task](tmp_path) == (1.0, [])
+
+
+def test_the_runner_prepares_every_arm_and_scores_from_files(tmp_path: Path) -> None:
+    agent = 'test -f prompt.md && ls -a > seen.txt && echo \'{"verdict": "within_noise"}\' > answer.json'
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "evals" / "run.py"), "--agent", agent, "--out", str(tmp_path), "--task", "compare-runs"],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    results = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
+    assert [(r["arm"], r["score"]) for r in results] == [
+        ("neither", 1.0),
+        ("skill", 1.0),
+        ("server", 1.0),
+        ("both", 1.0),
+    ]
+    seen: Callable[[str], str] = lambda arm: (tmp_path / "compare-runs" / arm / "seen.txt").read_text(encoding="utf-8")  # noqa: E731
+    assert ".mcp.json" not in seen("neither") + seen("skill") and ".mcp.json" in seen("server")
+    assert ".claude" in seen("skill") and ".claude" not in seen("server")
+
+
+def test_our_own_tools_solve_what_they_are_for(tmp_path: Path) -> None:
+    """What the server answers must be what the checkers take for right: else the skill would make agents worse."""
+    from grpo_rlvr.metrics import compare, recommend
+
+    MAKERS["variant-for-log"](tmp_path)
+    assert recommend(tmp_path / "train.log").recommendation.variant == "grpo"
+    MAKERS["compare-runs"](tmp_path)
+    assert compare(tmp_path / "a.log", tmp_path / "b.log").verdict == "within_noise"
