@@ -137,7 +137,8 @@ def length_bias(s: Signals, c: Context) -> LabelFinding | None:
     length, reward, cut = s.get("length"), s.get("reward"), s.get("clipped")
     if length is None or reward is None or not length.enough or not reward.enough:
         return None
-    if length.direction != "up" or length.ratio < GROWN or _gained(reward):
+    grown = GROWN if length.n >= WEAK else 1.5
+    if length.direction != "up" or length.ratio < grown or _gained(reward):
         return None
     if cut is not None and cut.n >= FEW and cut.start > CUT_SHARE:
         return None
@@ -193,7 +194,7 @@ def _gained(reward: Signal) -> bool:
     """The reward rose: by its trend, or between its ends where a dip in between hides the trend."""
     if reward.n < FEW:
         return reward.end > reward.start
-    return reward.direction == "up" or reward.end - reward.start > reward.smallest
+    return reward.direction == "up" or reward.end - reward.start > max(reward.smallest, 2.0 * reward.noise_sd)
 
 
 def saturated(reward: Signal) -> bool:

@@ -18,7 +18,7 @@ Direction = Literal["up", "down", "flat", "unknown"]
 # Fewer rows carry no trend claim (the smallest exact p of four values is .083); up to the second, only a weak one.
 FEW, WEAK = 10, 20
 # Levels of the tests. A falling reward is the costly miss, so it is taken at the usual level.
-P_TREND, P_FALLING_REWARD, P_BREAK = 0.01, 0.04, 0.001
+P_TREND, P_FALLING_REWARD, P_BREAK = 0.01, 0.03, 0.001
 # A change counts from a tenth of the start and from one noise sd on.
 SMALLEST_SHARE = 0.1
 # Ends that lie so many noise sds apart need no test: drift with a correlation of 0.85 gets there once in a thousand.

@@ -90,12 +90,45 @@ def trend(values: "Floats") -> Trend | None:
 
 
 def neighbour_correlation(values: "Floats") -> float:
-    """Lag-one correlation of an AR(1) series, 0 to 0.9, from differences, so that neither trend nor step counts."""
+    """Lag-one correlation of the noise, 0 to 0.9: the median of three estimates that different courses mislead.
+
+    From differences (a step hardly counts), about a straight line, and about two levels. Together they hold the level
+    of the test at drift of 0.65 and find a fall of three noise sds in forty rows more often than any alone (simulated).
+    """
     import numpy as np
 
+    n = len(values)
+    if n < 5 or float(np.ptp(values)) == 0.0:
+        return 0.0
     one, two = np.diff(values), values[2:] - values[:-2]
     near = float(np.var(one))
-    return min(max(float(np.var(two)) / near - 1.0, 0.0), 0.9) if near > 0.0 and len(two) else 0.0
+    estimates = [float(np.var(two)) / near - 1.0 if near > 0.0 else 0.0]
+    x = np.arange(n, dtype=float)
+    estimates.append(_lag_one(values - np.polyval(np.polyfit(x, values, 1), x), fitted=2))
+    if n >= 12:
+        estimates.append(_lag_one(_about_two_levels(values), fitted=3))
+    return float(min(max(np.median(estimates), 0.0), 0.9))
+
+
+def _lag_one(rest: "Floats", fitted: int) -> float:
+    """Lag-one correlation of residuals, corrected for what fitting takes away in short series."""
+    import numpy as np
+
+    total = float(np.sum(rest**2))
+    plain = float(np.sum(rest[1:] * rest[:-1])) / total if total > 0.0 else 0.0
+    return (len(rest) * plain + fitted / 2.0) / (len(rest) - 2.0 * fitted)
+
+
+def _about_two_levels(values: "Floats") -> "Floats":
+    """Residuals about the means before and after the split that explains most, five rows at least on each side."""
+    import numpy as np
+
+    n = len(values)
+    cuts = np.arange(5, n - 4)
+    sums = np.cumsum(values)
+    before, after = sums[cuts - 1] / cuts, (sums[-1] - sums[cuts - 1]) / (n - cuts)
+    cut = int(cuts[np.argmax(cuts * (n - cuts) * (before - after) ** 2)])
+    return np.concatenate([values[:cut] - values[:cut].mean(), values[cut:] - values[cut:].mean()])
 
 
 @dataclass(frozen=True)
