@@ -9,6 +9,7 @@ import pytest
 
 import grpo_rlvr.config as public
 from grpo_rlvr.config import check, known_versions, load_config, newest_version
+from grpo_rlvr.config.rules.completion_length import tokens_needed
 from grpo_rlvr.models.check import CheckResult
 from grpo_rlvr.models.setup import parse_setup
 
@@ -159,3 +160,19 @@ def test_setup_keys_that_nothing_reads_are_reported() -> None:
     setup: Any = {"model": {"colour": "blue"}}
     assert check({}, parse_setup(setup)).unused_setup == ["model.colour"]
     assert check({}, parse_setup({"hardware": {"num_processes": "8"}})).unused_setup == ["hardware.num_processes"]
+
+
+@pytest.mark.parametrize(
+    ("task", "tokens"),
+    [
+        ("math, answers need 600-700 tokens", 600),
+        ("answers of about 2k tokens", 2000),
+        ("2,000-token chains of thought", 2000),
+        ("1.5k to 3k output tokens", 1500),
+        ("prompts of 900 tokens, answers need 100 tokens", 100),
+        ("prompts of 900 tokens", None),
+        ("GSM8K step-by-step", None),
+    ],
+)
+def test_the_length_that_a_task_needs_is_read_from_its_description(task: str, tokens: int | None) -> None:
+    assert tokens_needed(task) == tokens

@@ -21,13 +21,24 @@ _REASONING = re.compile(
     re.IGNORECASE,
 )
 _THINKING_NAME = re.compile(r"(?:\br1\b|deepseek-r1|r1-distill|qwq|thinking|reasoner|magistral)", re.IGNORECASE)
-_TOKENS = re.compile(r"(\d[\d,]*)(?:\s*(?:-|–|to)\s*(\d[\d,]*))?\s*(?:completion\s+)?tokens", re.IGNORECASE)
+# "600-700 tokens", "about 2k tokens", "2,000-token answers".
+_TOKENS = re.compile(
+    r"(\d[\d,.]*)\s*(k)?(?:\s*(?:-|–|to)\s*\d[\d,.]*\s*k?)?[\s-]+(?:completion |output |answer )?tokens?\b",
+    re.IGNORECASE,
+)
+# How far before a number a word such as "prompts" still says what is counted.
+_BEFORE = 30
 GSM = {"dataset": {"task": "GSM8K step-by-step"}}
 
 
 def tokens_needed(task: str) -> int | None:
     """Return the tokens that a task's description says an answer needs, the smaller end of a span."""
-    found = [int(match[1].replace(",", "")) for match in _TOKENS.finditer(task)]
+    found = []
+    for match in _TOKENS.finditer(task):
+        before = task[max(0, match.start() - _BEFORE) : match.start()].lower()
+        digits = match[1].replace(",", "").rstrip(".")
+        if "prompt" not in before and "question" not in before and digits.replace(".", "", 1).isdigit():
+            found.append(int(float(digits) * (1000 if match[2] else 1)))
     return max(found, default=None)
 
 

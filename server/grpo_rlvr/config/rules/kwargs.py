@@ -11,7 +11,7 @@ from grpo_rlvr.config.versions import Versions
 from grpo_rlvr.config.view import ConfigView, as_mapping
 from grpo_rlvr.errors import nearest
 
-# A config of hundreds of unknown names is no GRPOConfig at all; the first ones say enough.
+# A config of hundreds of unknown names is no GRPOConfig at all: the first ones are named one by one.
 MAX_NAMES = 25
 # Releases whose deprecated kwargs still do what they always did: their removal concerns an upgrade only.
 STILL_WORKING = ">=0.26,<0.28"
@@ -40,7 +40,7 @@ BEFORE: dict[str, tuple[object, ...]] = {
 
 def _unknown(config: ConfigView, belongs: Callable[[str, Lifetime], bool]) -> list[str]:
     names = [name for name in config.names() if not config.exists(name)]
-    return [name for name in names if belongs(name, lifetime(name, config.table))][:MAX_NAMES]
+    return [name for name in names if belongs(name, lifetime(name, config.table))]
 
 
 def _replaced(config: ConfigView, name: str, note: str, replacement: Replacement) -> Fail:
@@ -153,7 +153,8 @@ def unknown_kwarg(config: ConfigView, versions: Versions) -> Outcome:
     if is_newer_than_tables(versions.trl):
         return not_applicable(f"TRL {versions.trl} is newer than the tables and may have kwargs that they lack")
     found = []
-    for name in _unknown(config, lambda name, life: not life.known and name not in ELSEWHERE):
+    names = _unknown(config, lambda name, life: not life.known and name not in ELSEWHERE)
+    for name in names[:MAX_NAMES]:
         note = f"GRPOConfig has no {name}."
         if name in FOREIGN:
             found.append(_replaced(config, name, note, FOREIGN[name]))
@@ -164,6 +165,9 @@ def unknown_kwarg(config: ConfigView, versions: Versions) -> Outcome:
         keeps = bool(target) and not config.has(target) and name in config.given
         renamed = {target: config.given[name]} if keeps else {}
         found.append(fail(name, value=config.given.get(name), message=message, set=renamed, unset=(name,)))
+    if rest := names[MAX_NAMES:]:
+        message = f"{len(rest)} more names that GRPOConfig does not have; this is hardly a GRPOConfig."
+        found.append(fail(*rest[:MAX_NAMES], message=message, unset=rest))
     return found or PASS
 
 
