@@ -21,14 +21,16 @@ from rlvr_rewards import Schema
 
 reward = Schema()
 """
+GONE = {"max_prompt_length", "vllm_device", "vllm_guided_decoding_regex"}
 FIXED = {
-    **{k: v for k, v in OLD_CONFIG.items() if k not in {"max_prompt_length", "vllm_device", "vllm_guided_decoding_regex"}},
+    **{key: value for key, value in OLD_CONFIG.items() if key not in GONE},
     "loss_type": "grpo", "gradient_accumulation_steps": 4, "vllm_structured_outputs_regex": "<answer>.*</answer>",
 }  # fmt: skip
 FIXED["warmup_steps"] = FIXED.pop("warmup_ratio")
 PORTED = {
     "learning_rate": 1e-6, "num_generations": 8, "per_device_train_batch_size": 8, "logging_steps": 10,
-    "loss_type": "bnpo", "beta": 0.04, "temperature": 0.9, "max_completion_length": 256, "use_bias_correction_kl": False,
+    "loss_type": "bnpo", "beta": 0.04, "temperature": 0.9, "max_completion_length": 256,
+    "use_bias_correction_kl": False,
 }  # fmt: skip
 
 
@@ -82,8 +84,9 @@ def test_a_right_answer_passes(task: str, tmp_path: Path) -> None:
 
 def test_the_runner_prepares_every_arm_and_scores_from_files(tmp_path: Path) -> None:
     agent = 'test -f prompt.md && ls -a > seen.txt && echo \'{"verdict": "within_noise"}\' > answer.json'
+    runner = ROOT / "evals" / "run.py"
     done = subprocess.run(
-        [sys.executable, str(ROOT / "evals" / "run.py"), "--agent", agent, "--out", str(tmp_path), "--task", "compare-runs"],
+        [sys.executable, str(runner), "--agent", agent, "--out", str(tmp_path), "--task", "compare-runs"],
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
