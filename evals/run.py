@@ -71,7 +71,8 @@ def run_one(task: dict[str, Any], arm: str, agent: str, out: Path, timeout_s: fl
     score, lost = CHECKERS[task["id"]](folder)
     usage = folder / "usage.json"
     return {
-        "task": task["id"], "arm": arm, "score": round(score, 3), "lost": lost, "seconds": round(seconds, 1), "exit": code,
+        "task": task["id"], "arm": arm, "score": round(score, 3), "lost": lost, "seconds": round(seconds, 1),
+        "exit": code,
         "usage": json.loads(usage.read_text(encoding="utf-8")) if usage.is_file() else None,
     }  # fmt: skip
 
