@@ -59,6 +59,12 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("bf16-without-native-support", {}, {"hardware": {"gpu": "Tesla V100-SXM2-32GB", "device": "cuda"}}, "1.16.0"),
     ("bf16-without-native-support", {}, {"hardware": {"gpu": "card", "native_bf16": False}}, "1.16.0"),
     ("float32-weights-do-not-fit", {}, {"model": {"params_b": 7, "peft": False}, "hardware": GPU}, "1.16.0"),
+    (
+        "float32-weights-do-not-fit",
+        {"model_init_kwargs": {"dtype": "float32"}},
+        {"model": {"params_b": 7, "peft": False}, "hardware": GPU},
+        "1.16.0",
+    ),
     ("full-tuning-rate-high", {"learning_rate": 2e-5}, {"model": {"peft": False}}, "1.16.0"),
     ("learning-rate-extreme", {"learning_rate": 0.01}, {"model": {"peft": True}}, "1.16.0"),
     ("eval-batch-not-divisible-by-group", {**EVAL, "per_device_eval_batch_size": 1}, {}, "1.16.0"),
@@ -151,6 +157,12 @@ def test_the_rule_fires(findings: Any, rule: str, config: dict[str, Any], setup:
 
 
 SILENT: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
+    (
+        "float32-weights-do-not-fit",
+        {"optim": "adamw_8bit"},
+        {"model": {"params_b": 7, "peft": False}, "hardware": GPU},
+        "1.16.0",
+    ),
     ("dataset-type-refused", {}, {"dataset": {"type": "HF Dataset (map-style)"}}, "1.16.0"),
     ("dataset-type-refused", {}, {"dataset": {"type": "datasets.IterableDataset"}}, "1.16.0"),
     ("one-process-many-gpus", {}, {"hardware": {**FOUR, "num_processes": 4}}, "1.16.0"),

@@ -8,8 +8,11 @@ from grpo_rlvr.config.rule import PASS, Example, Outcome, fail, not_applicable, 
 from grpo_rlvr.config.versions import Versions
 from grpo_rlvr.config.view import ConfigView
 
-# Bytes a parameter: float32 weights, gradients and two AdamW moments; float32 weights of a frozen base alone.
-FULL_BYTES, FROZEN_BYTES = 16, 4
+# Bytes a parameter in float32: weights and gradients of a full fine-tune, and the weights of a frozen base alone.
+TRAINED_BYTES, FROZEN_BYTES = 8, 4
+# Bytes a parameter that the optimizer keeps on the GPU: two float32 moments unless its name says otherwise.
+MOMENT_BYTES = 8
+SMALLER_MOMENTS = (("paged", 0), ("8bit", 2), ("bnb", 2), ("adafactor", 0), ("sgd", 0), ("lion", 4), ("rmsprop", 4))
 # Below this a bfloat16 weight seldom moves by an AdamW step: in 100 steps 15 % of them move at 1e-5, 2 % at 1e-6.
 BF16_STEP = 1e-5
 FULL_RATE_LIMIT = 1e-5
@@ -25,14 +28,16 @@ _DENSE = {"class": "dense", "params_b": 7}
 _GPU = {"num_processes": 1, "device": "cuda", "gpus": 1, "gpu_mem_gb": 80}
 
 
-def loads_float32(config: ConfigView, facts: Facts) -> bool | None:
-    """Return whether the model is loaded in float32 because nothing else is said, None when that cannot be told.
+def loads_float32(facts: Facts) -> bool:
+    """Return whether the model is loaded in float32, asked for or because nothing else is said.
 
     Up to 0.25 from_pretrained's own default decides (float32 before transformers 5), 0.26 takes the checkpoint's dtype,
     and since 0.27 TRL asks for float32 itself.
     """
-    if facts.instance or facts.weights_dtype is not None or facts.quantized:
+    if facts.instance or facts.quantized:
         return False
+    if facts.weights_dtype is not None:
+        return facts.weights_dtype in ("float32", "fp32", "float")
     if facts.setup.get("model.dtype"):
         return str(facts.setup.get("model.dtype")).removeprefix("torch.") in ("float32", "fp32")
     if facts.trl_is(">=0.27"):
@@ -134,14 +139,18 @@ def float32_weights_do_not_fit(config: ConfigView, facts: Facts) -> Outcome:
 def _float32_need(config: ConfigView, facts: Facts) -> tuple[float, float] | None:
     """Return GB needed a GPU and GB there are; None when it cannot be told, 0 needed when float32 is not the reason."""
     params, memory = facts.params_b, facts.gpu_mem_gb
-    if params is None or memory is None or facts.peft is None:
+    if params is None or memory is None or facts.peft is None or facts.setup.get("launch.offload"):
         return None
-    if not loads_float32(config, facts):
+    if not loads_float32(facts):
         return 0.0, memory
     if sharded(facts):
         shards = facts.processes if facts.zero_stage == 3 or facts.fsdp_version is not None else 1
         return params * FROZEN_BYTES / shards, memory
-    return params * (FROZEN_BYTES if facts.peft else FULL_BYTES), memory
+    if facts.peft:
+        return params * FROZEN_BYTES, memory
+    name = str(config.effective("optim") or "")
+    moments = next((size for part, size in SMALLER_MOMENTS if part in name), MOMENT_BYTES)
+    return params * (TRAINED_BYTES + moments), memory
 
 
 @rule(
@@ -157,7 +166,7 @@ def _float32_need(config: ConfigView, facts: Facts) -> tuple[float, float] | Non
     fix_safety="bfloat16 weights of a frozen base change the rollouts slightly.",
 )
 def weights_loaded_in_float32(config: ConfigView, facts: Facts) -> Outcome:
-    if facts.peft is not True or not loads_float32(config, facts):
+    if facts.peft is not True or facts.weights_dtype is not None or not loads_float32(facts):
         return PASS
     return fail(
         "model_init_kwargs.dtype",
