@@ -35,7 +35,7 @@ def test_full_disk_fails_the_run_keeps_its_checkpoints_and_it_resumes_on_a_large
     if not may_mount(workspace.runs):
         # Where nothing may be mounted, the whole store cannot be made small; one file on a full disk has its own test.
         return
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(workspace.runs)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=14m", "tmpfs", str(workspace.runs)], check=True)
     try:
         run_id = launch(spec, workspace, stage="full", waive="fault").run_id
         status = ended(run_id)
@@ -43,7 +43,7 @@ def test_full_disk_fails_the_run_keeps_its_checkpoints_and_it_resumes_on_a_large
         assert "No space left" in status.message or "space" in "\n".join(status.log_tail), status.message
         assert status.checkpoints, "the checkpoints before the disk was full are usable"
         assert [row["step"] for row in metric_rows(run_id, workspace)][:2] == [1, 2]
-        subprocess.run(["mount", "-o", "remount,size=64m", str(workspace.runs)], check=True)
+        subprocess.run(["mount", "-o", "remount,size=128m", str(workspace.runs)], check=True)
         resume_run(run_id, workspace)
         status = ended(run_id)
         assert status.state == "finished", status.log_tail

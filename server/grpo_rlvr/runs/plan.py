@@ -17,6 +17,7 @@ from grpo_rlvr.runs.sources import (
     resolve_model,
     resolve_rewards,
     reward_digest,
+    reward_files,
 )
 from grpo_rlvr.runs.start import ATTEMPT
 from grpo_rlvr.runs.store import canonical
@@ -145,6 +146,7 @@ def worker_spec(plan: Plan, run_id: str, folder: Path) -> dict[str, Any]:
         "dataset": plan.dataset,
         "rewards": plan.rewards,
         "reward_digest": plan.reward_digest,
+        "reward_files": reward_files(plan.rewards, plan.workspace.root),
         "guards": plan.spec.guards.model_dump(),
         "output_dir": str(output_folder(plan, folder)),
         "processes": plan.spec.launcher.processes * plan.spec.launcher.machines,

@@ -11,7 +11,7 @@ from grpo_rlvr.runs.checkpoints import last_complete
 from grpo_rlvr.runs.records import iter_rows, read_record
 from grpo_rlvr.runs.refusals import taken_gpus
 from grpo_rlvr.runs.seal import is_sealed
-from grpo_rlvr.runs.sources import reward_digest
+from grpo_rlvr.runs.sources import reward_files
 from grpo_rlvr.runs.start import start_attempt
 from grpo_rlvr.runs.state import read_state
 from grpo_rlvr.runs.store import RunFolder, RunStore
@@ -89,19 +89,21 @@ def _check_gate(record: dict[str, Any], spec: dict[str, Any], workspace: Workspa
     from grpo_rlvr.inspection import check_gate
 
     try:
-        now = reward_digest(spec["rewards"], workspace.root)
+        now: Any = reward_files(spec["rewards"], workspace.root)
     except ValueError as error:
         now = str(error)
-    if now != spec["reward_digest"]:
+    if now != spec["reward_files"]:
         raise RefusedError(
             "the reward code of the workspace is no longer the one that this run was launched with",
             where="resume",
             remedy="Put it back, or read samples scored by the new code and launch a new run.",
         )
     state = check_gate(workspace, record["reading_id"], [RewardSpec.model_validate(r) for r in spec["rewards"]])
-    if not state.open:
-        reasons = "; ".join(reason.message for reason in state.reasons)
-        raise RefusedError(f"the gate is closed: {reasons}", where="resume", remedy="See reading_status.")
+    # The user's files are the same, so only our own library can differ, after an update of this package; the run goes
+    # on with its own copy, which is the one that was read.
+    reasons = [reason.message for reason in state.reasons if reason.code != "reward_changed"]
+    if reasons:
+        raise RefusedError(f"the gate is closed: {'; '.join(reasons)}", where="resume", remedy="See reading_status.")
 
 
 def _check_gpus(folder: RunFolder, record: dict[str, Any], store: RunStore) -> None:

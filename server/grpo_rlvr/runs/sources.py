@@ -167,6 +167,13 @@ def reward_digest(rewards: list[dict[str, Any]], root: Path) -> str:
     return str(reward_spec.digest(rewards, root)["digest"])
 
 
+def reward_files(rewards: list[dict[str, Any]], root: Path) -> dict[str, str]:
+    """Return the SHA-256 of every user file that reward specs are made of, by path relative to `root`."""
+    from rlvr_rewards import spec as reward_spec
+
+    return dict(reward_spec.digest(rewards, root)["files"])
+
+
 def copy_rewards(rewards: list[dict[str, Any]], workspace: Workspace, target: Path) -> None:
     """Copy the user's reward files, with all they import from their folder, to the same relative places."""
     from rlvr_rewards import spec as reward_spec
