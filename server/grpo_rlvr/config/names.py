@@ -128,8 +128,9 @@ ELSEWHERE: dict[str, str] = {
         ),
         "an argument of GRPOTrainer",
     ),
+    **dict.fromkeys(("dtype", "torch_dtype", "attn_implementation"), "a key of model_init_kwargs"),
     **dict.fromkeys(
-        ("dtype", "torch_dtype", "attn_implementation", "load_in_4bit", "load_in_8bit"), "a key of model_init_kwargs"
+        ("load_in_4bit", "load_in_8bit"), "part of the BitsAndBytesConfig that GRPOTrainer takes as quantization_config"
     ),
     **dict.fromkeys(
         (

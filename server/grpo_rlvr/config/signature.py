@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Literal
 
 # What the rewards that TRL ships look for in a completion.
@@ -39,8 +40,12 @@ class Signature:
 
 def parse_signature(text: Any) -> Signature:
     """Return what a signature text such as `def reward(completions, **kwargs)` says."""
-    if not isinstance(text, str):
-        return Signature()
+    return _parsed(text) if isinstance(text, str) else Signature()
+
+
+# About thirty rules ask for the same few signatures in every check.
+@lru_cache(maxsize=256)
+def _parsed(text: str) -> Signature:
     stripped = text.strip()
     kind = _kind(stripped)
     if kind == "lambda":
