@@ -315,6 +315,19 @@ def test_percentages_become_shares():
     log = parse("| step | truncated% | zero-var groups |\n|---|---|---|\n| 1 | 60.5 | 42% |\n| 2 | 70 | 64% |")
     assert log.series["clipped"].values.tolist() == pytest.approx([0.605, 0.7])
     assert log.series["zero_std"].values.tolist() == pytest.approx([0.42, 0.64])
+    assert any("truncated%" in note and "percent" in note for note in log.notes)
+
+
+def test_the_spaced_names_of_notebook_tables_are_read():
+    head = "| Step | reward | completions / mean_length | rewards / correctness / mean |"
+    log = parse(head + "\n|---|---|---|---|\n| 1 | 0.5 | 200 | 0.25 |\n| 2 | 0.6 | 210 | 0.30 |")
+    assert log.series["length"].values.tolist() == [200.0, 210.0]
+    assert log.components["correctness"].values.tolist() == [0.25, 0.3]
+
+
+def test_settings_are_no_row_and_are_said_to_be_unread():
+    log = parse("learning_rate: 1e-6\nnum_generations: 8\nbeta: 0.0\n")
+    assert log.rows == 0 and log.unread_count >= 1
 
 
 def test_memory_stays_bounded_on_a_long_log(tmp_path):

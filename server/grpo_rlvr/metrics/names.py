@@ -138,7 +138,7 @@ def _candidates(name: str) -> list[str]:
 
 
 def _by_shape(column: str, name: str) -> Meaning | None:
-    lowered = column.strip().lower().removeprefix("train/")
+    lowered = re.sub(r"\s*/\s*", "/", column.strip().lower()).removeprefix("train/")
     scale = 0.01 if "%" in name else 1.0
     if found := _COMPONENT.match(lowered):
         quantity = "component_std" if found["std"] else "component"

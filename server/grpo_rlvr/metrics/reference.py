@@ -1,7 +1,6 @@
 """The reference pages on variants and metrics, made from the tables that the engine itself uses."""
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from grpo_rlvr.metrics import limits
 from grpo_rlvr.metrics.aliases import ALIASES
@@ -38,9 +37,9 @@ _NAMES = """\
 kept apart; CSV exports may turn `/` into `_`. Versions are of the framework."""
 
 
-def render_docs() -> dict[Path, str]:
+def render_docs() -> dict[str, str]:
     """Return the generated pages by path relative to the project root."""
-    return {Path("references/variants.md"): _variants(), Path("references/metrics.md"): _metrics()}
+    return {"references/variants.md": _variants(), "references/metrics.md": _metrics()}
 
 
 def _variants() -> str:
@@ -111,7 +110,7 @@ def _recipe(recipe: Recipe) -> list[str]:
         "",
         f"- arguments: `{arguments}` (TRL {_version(recipe.since)} or later)",
     ]
-    lines += [f"- acts only if: {item}" for item in recipe.effective_if]
+    lines += [f"- needs: {item}" for item in recipe.effective_if]
     lines += [f"- note: {item}" for item in recipe.costs]
     lines += [f"- not in TRL: {item}" for item in recipe.lacks]
     return [*lines, f"- source: {', '.join(recipe.sources)}", ""]
@@ -145,7 +144,7 @@ def _metrics() -> str:
                 "",
                 *_table(
                     ("Limit", "Value"),
-                    [(f"`{name}`", f"{value:.3g}") for name, value in vars(limits).items() if name.isupper()],
+                    [(f"`{name}`", f"{value:g}") for name, value in vars(limits).items() if name.isupper()],
                 ),
                 "",
                 "Rules, in the order of causes:",

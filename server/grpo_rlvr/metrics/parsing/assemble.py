@@ -149,9 +149,12 @@ def _fill(log: ParsedLog, table: Table) -> None:
             unknown.append(column)
             continue
         log.columns[column] = found.quantity
+        series = _series(table.columns, column, found, start, stop)
+        if found.scale != 1.0 or _is_percent(table.columns, column, found, start, stop):
+            log.notes.append(f"'{column}' is in percent and read as a share")
         if found.alias and found.alias.framework != "any" and normalise(column) not in _SHARED_NAMES:
             frameworks[found.alias.framework] = frameworks.get(found.alias.framework, 0) + 1
-        _place(log, named, _series(table.columns, column, found, start, stop), found)
+        _place(log, named, series, found)
     log.series = {quantity: series for quantity, (_, series) in named.items()}
     log.unknown_columns = tuple(_adopt_components(log, table.columns, unknown, start, stop))
     log.frameworks = tuple(sorted(frameworks, key=lambda name: -frameworks[name]))
@@ -180,15 +183,25 @@ def _series(columns: Columns, column: str, found: Meaning, start: int, stop: int
     raw = np.frombuffer(columns.data[column], dtype=float)[start:stop]
     where = np.flatnonzero(raw != MISSING)
     values = raw[where] * found.scale
-    quantity = QUANTITIES[found.quantity]
-    if quantity.unit == "share" and len(values) and found.scale == 1.0 and 1.5 < float(values.max()) <= 100.0:
-        values = values / 100.0  # percent without a sign
+    if _is_percent(columns, column, found, start, stop):
+        values = values / 100.0
     if found.flip:
         values = 1.0 - values
     nonfinite = columns.nonfinite.get(column, Nonfinite())
     if nonfinite.last < start * columns.stride or nonfinite.first >= stop * columns.stride:
         nonfinite = Nonfinite()  # printed by another of the appended runs
     return Series(found.quantity, column, where * columns.stride + 1, values, nonfinite, found.detail)
+
+
+def _is_percent(columns: Columns, column: str, found: Meaning, start: int, stop: int) -> bool:
+    """True for a share that is printed as percent without a sign."""
+    import numpy as np
+
+    if QUANTITIES[found.quantity].unit != "share" or found.scale != 1.0:
+        return False
+    raw = np.frombuffer(columns.data[column], dtype=float)[start:stop]
+    known = raw[raw != MISSING]
+    return len(known) > 0 and 1.5 < float(known.max()) <= 100.0
 
 
 def _adopt_components(log: ParsedLog, columns: Columns, unknown: list[str], start: int, stop: int) -> list[str]:

@@ -197,8 +197,8 @@ class Scanner:
     def _close_block(self) -> None:
         block, self._block = self._block, {}
         self._heading = None
-        if len(block) >= 2:
-            self._row(block, self._block_line, "block")
+        if block and not (len(block) >= 2 and self._row(block, self._block_line, "block")):
+            self._unread(self._block_line, ", ".join(f"{name}: {value}" for name, value in block.items()), "")
 
     def _row(self, row: Row, number: int, shape: str) -> bool:
         """Put a row where it belongs; False when it holds no metric of training."""
