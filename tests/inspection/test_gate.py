@@ -277,3 +277,19 @@ def test_a_reward_outside_a_confined_workspace_is_refused(workspace: Workspace, 
     outside.write_text(REWARD, encoding="utf-8")
     with pytest.raises(InputError, match="outside the workspace"):
         score(sums, "../outside.py:right")
+
+
+def test_a_reading_can_be_looked_at_after_its_reward_file_is_gone(workspace: Workspace, opened: str) -> None:
+    (workspace.root / "mine.py").unlink()
+    status = inspection.reading_status(opened, workspace)
+    assert (status.state, status.gate.open, status.gate.changed) == ("read", False, ["reward"])
+    assert "cannot be read any more" in status.gate.reasons[0].message
+
+
+def test_readers_who_judge_differently_are_told_and_either_can_close_the_gate(
+    workspace: Workspace, opened: str, read: Read
+) -> None:
+    status = read(opened, lambda row: "correct", name="Ben")
+    assert any("differently" in warning for warning in status.gate.warnings)
+    assert [reason.code for reason in status.gate.reasons] == ["unresolved_disagreement"]
+    assert {entry.reader for entry in status.disagreements} == {"Ben"}

@@ -53,7 +53,7 @@ def check_gate(workspace: Workspace, reading_id: str, rewards: Sequence[RewardSp
         return GateState(open=False, reading_id=reading_id, reasons=[reason], policy=policy, changed=[change])
     readers = list(fold(events).values())
     admitted = [reader for reader in readers if reader.looks and not reader.why_not(policy)]
-    reasons, changed = _stale(reading, reward_digest(rewards, workspace), workspace)
+    reasons, changed = _stale(reading, rewards, workspace)
     reasons += _policy_reasons(reading, policy, changed)
     reasons += _scoring_reasons(stored, policy)
     reasons += _reading_reasons(reading, readers, admitted, policy, stored["result"]["audit"])
@@ -69,11 +69,18 @@ def check_gate(workspace: Workspace, reading_id: str, rewards: Sequence[RewardSp
     )
 
 
-def _stale(reading: Reading, now: Mapping[str, Any], workspace: Workspace) -> tuple[list[GateReason], list[Change]]:
+def _stale(
+    reading: Reading, rewards: Sequence[RewardSpec], workspace: Workspace
+) -> tuple[list[GateReason], list[Change]]:
     then = reading.sealed["reward"]
     found: list[tuple[Change, str]] = []
-    if now["digest"] != then["digest"]:
-        found += _reward_changes(then, now)
+    try:
+        now = reward_digest(rewards, workspace)
+    except InputError as error:
+        # A reading outlives its reward file: its state can still be asked for.
+        found.append(("reward", f"the rewards cannot be read any more ({error.message})"))
+    else:
+        found += _reward_changes(then, now) if now["digest"] != then["digest"] else []
     source = reading.sealed["samples"]["source"]
     if source:
         found += _source_changes(reading, source, workspace)
@@ -236,6 +243,9 @@ def _warnings(reading: Reading, admitted: Sequence[Reader], stored: Mapping[str,
         words = {reader.final(row) for row in reader.looks}
         if len(words) == 1 and len(reader.looks) > 1:
             found.append(f"every verdict of {reader.name} is '{words.pop()}'")
+    differing = sum(len(verdicts) > 1 for verdicts in _verdicts_by_row(reading, admitted).values())
+    if differing:
+        found.append(f"readers judge {_rows(differing)} differently: agree first on what deserves the reward")
     ungraded = sum(row.rewarded is None for row in reading.rows)
     if ungraded:
         found.append(f"no score for {_rows(ungraded)}, so nothing could agree or disagree on them")
@@ -243,6 +253,14 @@ def _warnings(reading: Reading, admitted: Sequence[Reader], stored: Mapping[str,
         found.append(f"{_rows(repeats)} nearly repeat others: sample more prompts for a reading that sees more")
     if reading.sealed["samples"]["source"] is None:
         found.append("the samples came without a file: the record is bound to the stored copy alone")
+    return found
+
+
+def _verdicts_by_row(reading: Reading, readers: Sequence[Reader]) -> dict[str, set[bool]]:
+    found: dict[str, set[bool]] = {}
+    for reader in readers:
+        for row, said in agree.judged(reading.rows, reader):
+            found.setdefault(row.row, set()).add(said)
     return found
 
 

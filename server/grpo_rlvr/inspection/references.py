@@ -15,6 +15,8 @@ LONGEST = 200
 # Share of rewarded completions that must hold a column's value before it is taken for the right answer.
 ENOUGH = 0.5
 LISTED_GOLDS = 4
+# Rewarded completions in which the right answer is looked for; more would only take longer.
+LOOKED_AT = 300
 
 
 def gold_texts(samples: Samples, rewarded: Sequence[bool | None]) -> list[str | None]:
@@ -26,7 +28,7 @@ def gold_texts(samples: Samples, rewarded: Sequence[bool | None]) -> list[str | 
 
 
 def _gold_column(samples: Samples, rewarded: Sequence[bool | None]) -> str | None:
-    hits = [row for row, outcome in enumerate(rewarded) if outcome]
+    hits = [row for row, outcome in enumerate(rewarded) if outcome][:LOOKED_AT]
     best, best_share = None, 0.0
     named = None
     for name in sorted(samples.names, key=lambda n: NAMES.index(n) if n in NAMES else len(NAMES)):
