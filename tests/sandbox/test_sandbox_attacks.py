@@ -81,6 +81,39 @@ def test_no_attack_on_the_verdict_is_paid(user: Any, level: str, mode: str, driv
     assert {name: score for name, (score, _, _) in answers.items() if score != 0.0} == {}
 
 
+STAR = """
+import math
+from candidate import *
+assert_close = math.isclose
+def test_g():
+    assert math.isclose(g(4.0), 2.0)
+    assert abs(g(9.0) - 3.0) < 1e-6
+    assert sorted([2, 1]) == items([2, 1])
+"""
+UNIMPORTED = "assert math.isclose(g(4.0), 2.0)\nassert abs(g(9.0) - 3.0) < 1e-6\nassert items([2, 1]) == sorted([2, 1])"
+
+
+@pytest.mark.parametrize(("style", "tests"), [("pytest", STAR), ("assert", UNIMPORTED)])
+def test_names_of_the_program_do_not_replace_those_that_tests_compare_with(style: str, tests: str) -> None:
+    reward = UnitTest(style=style)
+    assert reward.grade(f"import math\n{RIGHT}", {"tests": tests}).score == 1.0
+    for name in ("shadowed builtins and modules", "replaced math and operator", "replaced builtins"):
+        verdict = reward.grade(programs("forging.txt")[name], {"tests": tests})
+        assert verdict.score == 0.0, (name, verdict.detail)
+
+
+def test_an_exception_of_a_callback_cannot_be_replayed_to_end_a_loop() -> None:
+    tests = (
+        "answers = iter([1])\nassert f(lambda: next(answers)) == 1\n"
+        "try:\n    f(lambda: next(answers))\nexcept StopIteration:\n    pass\nexcept Exception:\n    pass\n"
+        "for got, want in zip(map(h, [1, 2]), [1, 2]):\n    assert got == want\nassert h(0) is None or True\n"
+    )
+    honest = "def f(g): return g()\ndef h(x): return x"
+    replay = "def f(g): return g()\nclass E(Exception): _rlvr_token = 0\ndef h(x):\n    if x: raise E\n    return None"
+    assert UnitTest().grade(honest, {"tests": tests}).score == 1.0
+    assert UnitTest().grade(replay, {"tests": tests}).score == 0.0
+
+
 def test_partial_credit_cannot_be_forged_to_full_credit(mode_tests: tuple[str, str]) -> None:
     style, tests = mode_tests
     reward = UnitTest(style=style, partial=True, limit_s=5)

@@ -218,7 +218,8 @@ class Session:
         try:
             token = node["token"]
             if type(token) is int and 0 <= token < len(self.raised):
-                return self.raised[token]
+                again = self.raised[token]
+                return CandidateError("StopIteration") if isinstance(again, StopIteration) and not iterating else again
             kind, text = self.class_of(node["class"]), str(node["text"])
             if kind is StopIteration and not iterating:
                 return CandidateError("StopIteration")  # else it would end a loop of the test early, unnoticed

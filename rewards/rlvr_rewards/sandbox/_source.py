@@ -32,6 +32,11 @@ def names_in_text(text: str) -> set[str]:
         return set()
 
 
+def called_names(tree: ast.AST) -> set[str]:
+    """Return the names that the source calls as functions."""
+    return {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+
+
 def is_test_function(node: ast.AST) -> bool:
     """Return whether pytest would collect the function."""
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test")

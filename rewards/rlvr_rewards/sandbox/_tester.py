@@ -6,6 +6,7 @@ each test and `{"done": passed}` at the end. Without that last frame nothing has
 
 import ast
 import builtins
+import importlib
 import os
 import signal
 import struct
@@ -28,13 +29,23 @@ MAX_WHY = 300
 class CandidateModule(types.ModuleType):
     """What the tests import as `candidate`: every attribute is fetched from the program when it is used."""
 
-    def __init__(self, session: Session, number: int) -> None:
+    def __init__(self, session: Session, number: int, called: set[str]) -> None:
         super().__init__("candidate")
-        self.__dict__.update(_session=session, _number=number, __file__="/candidate.py")
+        self.__dict__.update(_session=session, _number=number, _called=called, __file__="/candidate.py")
+
+    def all_names(self) -> list[str]:
+        """Return every public name of the program."""
+        return [name for name in self.__dict__["_session"].ask("public") if type(name) is str]
 
     def public_names(self) -> list[str]:
-        """Return the names that the program offers."""
-        return [name for name in self.__dict__["_session"].ask("public") if type(name) is str]
+        """Return the names that the program offers without being asked by name.
+
+        Not among them: names of builtins, and of library modules that the tests do not call. A program that defines
+        `sorted`, or a class `math` whose `isclose` is always true, must not decide what its tests compare with.
+        """
+        found = self.all_names()
+        called = self.__dict__["_called"]
+        return [name for name in found if not hasattr(builtins, name) and (name in called or not _is_module(name))]
 
     def __getattr__(self, name: str) -> Any:
         if name == "__all__":
@@ -52,6 +63,10 @@ class CandidateModule(types.ModuleType):
 
     def __dir__(self) -> list[str]:
         return self.public_names()
+
+
+def _is_module(name: str) -> bool:
+    return name in sys.stdlib_module_names or name in ("pytest", "numpy")
 
 
 class Report:
@@ -117,7 +132,7 @@ class Tester:
         if type(loaded.get("v")) is not int:
             self.report.send({"load": ["error", self._load_error(loaded)]})
             return
-        module = self._prepare(CandidateModule(self.session, loaded["v"]))
+        module = self._prepare(CandidateModule(self.session, loaded["v"], _source.called_names(self.tree)))
         completed = self._run_statements(module)
         if completed or self.soft:
             self._run_items(module)
@@ -142,8 +157,10 @@ class Tester:
         sys.modules[TESTS] = module
         if self.payload["style"] == "assert":
             for name in candidate.public_names():
-                if name in self.mentioned and not hasattr(builtins, name):
+                if name in self.mentioned:
                     module.__dict__[name] = getattr(candidate, name)
+            for name in self.mentioned.intersection(filter(_is_module, candidate.all_names())) - set(module.__dict__):
+                module.__dict__[name] = importlib.import_module(name)
         return module
 
     # -- the top level -------------------------------------------------------------------------------------------------
