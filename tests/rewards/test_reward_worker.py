@@ -144,3 +144,24 @@ def test_a_worker_that_cannot_start_is_no_verdict(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(sys, "executable", str(Path(rlvr_rewards.__file__).parent / "no-such-python"))
     verdict = Math().grade("\\boxed{\\sum_{k=1}^{n} k^2}", {"gold": "\\frac{n(n+1)(2n+1)}{6}"})
     assert (verdict.score, verdict.reason) == (None, "harness_error")
+
+
+GOLDS = ["7", "(1,2)", "x^2+1", "[0,1)", "\\{1,2\\}", "x=3", "\\text{yes}", "\\frac{n(n+1)}{2}", "y=2x+1", "x>3"]
+NASTY = [
+    *("x^{" * 60 + "2" + "}" * 60, "e^{" * 20 + "x" + "}" * 20, "x" + "!" * 200, "\\sqrt{" * 60 + "2" + "}" * 60),
+    *("+".join(["x^{99}"] * 200), "\\sin(" * 30 + "x" + ")" * 30, "\\frac{" * 50 + "1" + "}{2}" * 50),
+    *("=".join(["x"] * 8), ",".join(["\\sqrt{3}"] * 50), "\\cup".join(["(3,4)"] * 50), "|" * 40 + "x" + "|" * 40),
+    *("\\{" * 60 + "3" + "\\}" * 60, "\\sum_{k=1}^{10^9} k^{k}", "\\int_0^{10^9} x^{x^{x}} dx", "1/" * 200 + "1"),
+    *("\\prod_{k=1}^{10^6} k", "\\sum_{n=1}^{99999} n^{n^n}", "3000!^{3000!}", "\\binom{3000}{1500}^{99}"),
+    *("2^{-99999999}", "(1+10^{-9})^{10^9}", "x^{y^{z^{w}}}", "(x+1)^{10000000}", "\\tan(\\tan(\\tan(x)))"),
+    *("\\frac{d^{99}}{dx^{99}} e^{x^{99}}", "\\text{" + "a" * 3000 + "}"),
+]
+
+
+@pytest.mark.parametrize("gold", GOLDS)
+def test_no_expression_takes_long_or_more_than_a_wrong_answer(gold: str) -> None:
+    reward = Math()
+    for answer in NASTY:
+        verdict = reward.grade(f"\\boxed{{{answer}}}", {"gold": gold})
+        assert verdict.score == 0.0, answer[:60]
+        assert verdict.seconds < 9, answer[:60]

@@ -23,7 +23,7 @@ from rlvr_rewards._core import (
 )
 from rlvr_rewards._math import forms
 from rlvr_rewards._math.choice import choice_letter, gold_letter
-from rlvr_rewards._math.compare import Policy, Undecided, chain_is_true, same, squeezed
+from rlvr_rewards._math.compare import Policy, Undecided, chain_is_true, same_answer, squeezed
 from rlvr_rewards._math.equal import check_value
 from rlvr_rewards._math.extract import Extracted, extract
 from rlvr_rewards._math.limits import WORKER_SECONDS, NotUnderstood, TooLarge, Undefined
@@ -62,7 +62,8 @@ class Math(Reward):
 
     Formula: 1.0 if same(gold, answer), else 0.0. Numbers are compared exactly where they are rational and to 50 digits
     otherwise; functions at points where both sides are defined; sets, intervals, tuples, matrices and equations by
-    their parts; what this reader does not know by math-verify, in a process of its own that is killed after 2 s.
+    their parts; what this reader does not know by math-verify, in a process of its own that ends after 1 s of
+    computing.
     Range: {0.0, 1.0}.
     How it is gamed: guessing where few answers are possible. Closed: several boxes side by side are a list, never the
     one answer; the last number of a text is no answer; restating the question as a sum or an integral is wrong.
@@ -242,8 +243,8 @@ def _compared(gold: str, found: Extracted, case: bool, policy: Policy, max_nesti
         if case and form.kind == answer.kind == "word" and _letters(gold, True) != _letters(found.text, True):
             return Verdict(0.0, "wrong")
         if form.kind == "number" and (letter := _lone_letter(gold)):
-            return _yes_or_no(choice_letter(found.text) == letter or same(form, answer, policy), {})
-        return _yes_or_no(same(form, answer, policy), {"kind": form.kind})
+            return _yes_or_no(choice_letter(found.text) == letter or same_answer(form, answer, policy), {})
+        return _yes_or_no(same_answer(form, answer, policy), {"kind": form.kind})
     except Undecided:
         return _asked(form.text, answer.text)
     except (TooLarge, RecursionError) as error:

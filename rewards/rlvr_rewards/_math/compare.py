@@ -1,6 +1,8 @@
 """Comparing two answers by the kind of the expected one."""
 
 import re
+import string
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -8,7 +10,7 @@ from itertools import pairwise
 
 from rlvr_rewards._math import equal, tree
 from rlvr_rewards._math.forms import WORDS, Form, members
-from rlvr_rewards._math.limits import NotUnderstood
+from rlvr_rewards._math.limits import MAX_COMPARISONS, MAX_LEVELS, NotUnderstood, TooLarge
 from rlvr_rewards._math.spans import FLIPPED, as_interval, as_set, same_sets
 
 
@@ -29,13 +31,38 @@ class Policy:
     strict_units: bool = True
 
 
-def same(gold: Form, answer: Form, policy: Policy) -> bool:
+class _Work(threading.local):
+    """How many comparisons this thread may still make for the answer at hand."""
+
+    left = 0
+
+
+_work = _Work()
+
+
+def same_answer(gold: Form, answer: Form, policy: Policy) -> bool:
     """Return whether an answer is the expected one.
 
     Raises:
         Undecided: The pair needs the symbolic worker.
         TooLarge: One side is beyond the stated limits.
     """
+    for form in (gold, answer):
+        if _levels(form) > MAX_LEVELS:
+            raise TooLarge("lists in lists")
+    _work.left = MAX_COMPARISONS
+    return same(gold, answer, policy)
+
+
+def _levels(form: Form) -> int:
+    return 1 + max(map(_levels, form.parts)) if form.parts else 0
+
+
+def same(gold: Form, answer: Form, policy: Policy) -> bool:
+    """Compare two answers, or parts of them, within the comparisons that are left."""
+    _work.left -= 1
+    if _work.left < 0:
+        raise TooLarge("comparisons")
     if gold.text == answer.text and gold.kind == answer.kind and gold.kind != "equation":
         return True
     for one, other in ((gold, answer), (answer, gold)):
@@ -144,6 +171,7 @@ def _is_chain(form: Form) -> bool:
 
 def chain_is_true(form: Form) -> bool:
     """Return whether an equation that only computes holds; other equations say nothing that could be false."""
+    _work.left = MAX_COMPARISONS
     return not _is_chain(form) or _chain_holds(form, Policy(Fraction(1, 10**6)))
 
 
@@ -214,6 +242,7 @@ def _flip(sign: str) -> str:
 
 # -- what this reader does not know -----------------------------------------------------------------------------------
 
+_ALPHABET = frozenset(string.ascii_letters)
 # Only text of nothing but formulas goes to the symbolic worker: its parser drops what it does not know.
 _FORMULA = re.compile(
     r"(?:\\(?:sum|prod|int|iint|oint|lim|to|infty|frac|sqrt|binom|sin|cos|tan|ln|log|exp|pi|cdot|times|partial|mathrm|"
@@ -230,9 +259,27 @@ def _raw(gold: Form, answer: Form) -> bool:
         return False
     if not _open_ended(gold):
         return False
-    if _FORMULA.fullmatch(gold.text) and _FORMULA.fullmatch(answer.text):
-        raise Undecided
-    return False
+    if not (_FORMULA.fullmatch(gold.text) and _FORMULA.fullmatch(answer.text)):
+        return False
+    ours, theirs = _letters(gold.text), _letters(answer.text)
+    bound = {letter for match in _BOUND.finditer(answer.text) for letter in match.groups() if letter}
+    # A formula in other unknowns is another formula; so is one that lacks all of the gold's.
+    if theirs - ours - bound or (ours and not ours & theirs):
+        return False
+    if _HEAVY.search(answer.text) or answer.text.count("!") > 2:
+        raise TooLarge("numbers in a formula that is not worked out")
+    raise Undecided
+
+
+# The letters that a sum, product, limit or integral binds.
+_BOUND = re.compile(r"\\(?:sum|prod|lim)\s*_\s*\{?\s*([A-Za-z])|d\s*([A-Za-z])(?![A-Za-z])")
+# Numbers from 100,000, exponents from 100 and towers of powers: summing or expanding these takes for ever.
+_HEAVY = re.compile(r"\d{6,}|\^\s*\{?\s*\d{3,}|\^\s*\{[^{}]*\^|10\s*\^\s*\{?\s*[5-9]")
+
+
+def _letters(text: str) -> set[str]:
+    """Return the letters that a formula uses as names."""
+    return set(re.sub(r"\\[A-Za-z]+", " ", text)) & _ALPHABET - {"e", "i", "d"}
 
 
 def _open_ended(gold: Form) -> bool:

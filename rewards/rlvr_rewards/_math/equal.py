@@ -15,9 +15,9 @@ from rlvr_rewards._math.tree import Node, has_decimal, variables
 DIGITS = 50
 MORE_DIGITS = 110
 # Points at which two functions are compared, and how many of them both must be defined at.
-POINTS = 24
+POINTS = 30
 ENOUGH_POINTS = 4
-MANY_POINTS = 12
+MANY_POINTS = 15
 
 
 def same(gold: Node, answer: Node, rel_tol: Fraction) -> bool:
@@ -45,19 +45,26 @@ def same(gold: Node, answer: Node, rel_tol: Fraction) -> bool:
 
 def _same_function(gold: Node, answer: Node, rel_tol: Fraction, names: list[str]) -> bool:
     tolerance = rel_tol if has_decimal(gold) or has_decimal(answer) else None
-    agreed = 0
+    agreed = defined = 0
     for point in _points(names):
         try:
-            if not _same_at(gold, answer, point, tolerance):
-                return False
+            wanted = approximate(gold, point, DIGITS)
         except (Undefined, TooLarge):
             continue
+        defined += 1
+        try:
+            given = approximate(answer, point, DIGITS)
+        except (Undefined, TooLarge):
+            continue
+        if not _close(gold, answer, point, tolerance, wanted, given):
+            return False
         agreed += 1
         if agreed >= MANY_POINTS:
             break
-    if agreed < ENOUGH_POINTS:
-        raise NotUnderstood("hardly a point where both sides are defined")
-    return True
+    if defined < ENOUGH_POINTS:
+        raise NotUnderstood("the gold is defined at too few points")
+    # An answer that is nowhere defined, or everywhere too large, where the gold has a value is another function.
+    return agreed >= ENOUGH_POINTS
 
 
 def check_value(node: Node) -> None:
@@ -160,6 +167,11 @@ def _same_complex(gold: Node, answer: Node, rel_tol: Fraction, names: list[str])
 
 def _same_at(gold: Node, answer: Node, point: Point, tolerance: Fraction | None) -> bool:
     wanted, given = approximate(gold, point, DIGITS), approximate(answer, point, DIGITS)
+    return _close(gold, answer, point, tolerance, wanted, given)
+
+
+def _close(gold: Node, answer: Node, point: Point, tolerance: Fraction | None, wanted: Decimal, given: Decimal) -> bool:
+    """Return whether two values are the same, looking at more digits when the first ones agree."""
     difference = abs(wanted - given)
     if tolerance is not None:
         allowed = abs(wanted) * Decimal(tolerance.numerator) / Decimal(tolerance.denominator)
@@ -174,11 +186,13 @@ def _same_at(gold: Node, answer: Node, point: Point, tolerance: Fraction | None)
 
 
 def _points(names: list[str]) -> Iterator[Point]:
-    """Yield the points of comparison: fixed, some whole, some negative, some large."""
+    """Yield the points of comparison: fixed, some whole, some negative, some large, some between 0 and 1."""
     source = random.Random(20_24)
     for index in range(POINTS):
-        kind = index % 4
-        if kind == 0:
+        kind = index % 5
+        if kind == 4:
+            yield {name: Fraction(source.randint(1, 1000), 1009) for name in names}
+        elif kind == 0:
             yield {name: Fraction(source.randint(1, 4000), 1009) for name in names}
         elif kind == 1:
             yield {name: Fraction(source.randint(2, 9 + index)) for name in names}

@@ -17,7 +17,11 @@ _MARKER = re.compile(
 )
 _BRACES = re.compile(r"\\.|[{}]", re.DOTALL)
 _INLINE = re.compile(r"\s*(\$\$.+?\$\$|\$[^$\n]+\$|\\\(.+?\\\)|\\\[.+?\\\])", re.DOTALL)
-_SENTENCE_END = re.compile(r"\.(?=\s|$)|[!?](?=\s|$)|\n|,?\s(?:because|since)\b")
+_SENTENCE_END = re.compile(r"\.(?=\s|$)|[!?](?=\s|$)|\n|,?\s(?:because|since)\b|,\s(?:I|so|which|as|where)\s")
+# Words between a marker and its answer that say nothing.
+_FILLER = re.compile(
+    r"(?:(?:therefore|thus|simply|just|then|hence|also|indeed|exactly|equal to|given by)\b[\s,:]*)+", re.IGNORECASE
+)
 # Words after a formula that take it back or hedge it.
 _RETRACTION = re.compile(r"(?:is|was|or|but|not|maybe|perhaps|and)\b", re.IGNORECASE)
 
@@ -111,6 +115,7 @@ def _after_marker(text: str) -> Extracted:
     if last is None:
         return Extracted(reason="no_answer")
     rest = text[last.end() :].lstrip(" \t*_:=").lstrip()[: 2 * MAX_CHARACTERS]
+    rest = _FILLER.sub("", rest, count=1) if _FILLER.match(rest) else rest
     members, position = [], 0
     while match := _INLINE.match(rest, position):
         members.append(match[1])

@@ -71,7 +71,9 @@ _ENVIRONMENT = re.compile(
 )
 # A value, and behind it a unit as text or as bare letters.
 _UNIT_AS_TEXT = re.compile(r"(?P<value>.+?)\s*\\text\s*\{(?P<text>[^{}]*)\}(?P<power>\s*\^\s*\{?\s*\d\s*\}?)?")
-_UNIT_BARE = re.compile(r"(?P<value>.*?(?:[\d)}!]|\\pi))\s*(?P<bare>(?:\\\$|\\Omega|[A-Za-z$€£])[A-Za-z\\$€£ /^{}0-9]*)")
+_UNIT_BARE = re.compile(
+    r"(?P<value>.*?(?:[\d)}!]|\\pi))\s*(?P<bare>(?:\\\$|\\Omega|[A-Za-z$€£])[A-Za-z\\$€£ /^{}0-9]*)"
+)
 
 
 def read(text: str) -> Form:

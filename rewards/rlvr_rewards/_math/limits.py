@@ -10,14 +10,18 @@ MAX_DIGITS = 256
 MAX_NODES = 512
 # More members than this in a list of answers is a listing of guesses.
 MAX_MEMBERS = 50
+# Lists of lists of lists are no usual answer, and each level doubles the comparisons.
+MAX_LEVELS = 4
+# Comparisons of parts for one answer; a usual answer takes fewer than a hundred.
+MAX_COMPARISONS = 4000
 # Integers of exact arithmetic; 3000! has 30,000 bits.
 MAX_BITS = 65_536
 # The largest n of n! and the largest k of a binomial that are multiplied out.
 MAX_FACTORIAL = 3000
 # Decimal exponents; beyond this a number is only known to be huge.
 MAX_EXPONENT = 10_000_000
-# Seconds that the symbolic worker may take for one pair of expressions.
-WORKER_SECONDS = 2.0
+# Processor seconds that the symbolic worker may take for one pair of expressions; usual ones take a tenth.
+WORKER_SECONDS = 1.0
 
 
 class TooLarge(ValueError):
