@@ -92,6 +92,30 @@ def test_a_mixture_of_experts_stays_when_gspo_is_idle_or_there_already(rising, c
     assert recommend(rising, config=config, setup=MOE).recommendation.variant == "grpo"
 
 
+def test_an_on_policy_mixture_of_experts_is_told_what_to_set_before_gspo_can_act(rising):
+    advice = recommend(rising, config={**OFF_POLICY, "num_iterations": 1}, setup=MOE).recommendation
+    assert any("idle on-policy" in text and "steps_per_generation" in text for text in advice.alternatives)
+
+
+def test_a_variant_that_is_in_place_is_not_sold_again(collapse):
+    config = {**OFF_POLICY, "epsilon_high": 0.28, "mask_truncated_completions": True, "beta": 0.0}
+    advice = recommend(collapse, config=config, trl_version="1.16.0").recommendation
+    assert advice.variant == "not_a_variant_problem" and "already" in advice.why and advice.kwargs == {}
+
+
+def test_an_older_trl_keeps_its_loss_where_dapo_would_scale_wrongly(collapse):
+    config = {"loss_type": "grpo", "steps_per_generation": 8, "gradient_accumulation_steps": 2, "beta": 0.0}
+    old = recommend(collapse, config=config, trl_version="1.8.0").recommendation
+    assert old.variant == "dapo" and "loss_type" not in old.kwargs
+    new = recommend(collapse, config=config, trl_version="1.16.0").recommendation
+    assert new.kwargs["loss_type"] == "dapo"
+
+
+def test_a_metric_that_the_config_blinds_is_said(rising):
+    answer = recommend(rising, config={**OFF_POLICY, "scale_rewards": "batch"})
+    assert any("blind" in text for text in answer.missing)
+
+
 def test_being_a_mixture_of_experts_is_no_finding(rising):
     assert {item.label for item in recommend(rising, setup=MOE).labels} == {"healthy"}
 

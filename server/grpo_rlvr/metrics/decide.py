@@ -53,21 +53,38 @@ def _quiet(label: Label, s: Signals, c: Context) -> Advice:
             "A mixture of experts whose batches are reused: the sequence-level ratio is the "
             "precaution asked for such models, before any symptom. Nothing in the metrics demands it yet.",
         )
+    options = _for_experts(c)
     if label == "too_short_to_tell":
         return Advice(
-            variant="insufficient_data", why="The log cannot carry a decision; nothing in it demands a change."
+            variant="insufficient_data",
+            why="The log cannot carry a decision; nothing in it demands a change.",
+            alternatives=options,
         )
     if label == "plateau":
         return Advice(
             variant="not_a_variant_problem",
             why="A reward without trend is no sign of any mechanism that a variant "
             "changes: data, reward and learning rate come first.",
+            alternatives=options,
         )
+    held_out = s.log.evaluation or s.log.accuracies
     return Advice(
         variant="grpo",
         why="No sign of trouble in these metrics: stay as you are.",
-        preconditions=["held-out accuracy is not in the log: judge the result by it"],
+        preconditions=[] if held_out else ["held-out accuracy is not in the log: judge the result by it"],
+        alternatives=options,
     )
+
+
+def _for_experts(c: Context) -> list[str]:
+    """What to say to the owner of a mixture of experts whose config leaves GSPO idle, or may do so."""
+    if not c.moe or c.sequence_level:
+        return []
+    state = "is idle on-policy, as here" if c.off_policy is False else "is idle unless batches are reused"
+    return [
+        f"gspo {state}: first set steps_per_generation = 4 x gradient_accumulation_steps, then "
+        "importance_sampling_level='sequence', loss_type='grpo', epsilon=3e-4, epsilon_high=4e-4"
+    ]
 
 
 def _entropy(s: Signals, c: Context) -> Advice:
@@ -152,10 +169,25 @@ def _switch(recipe: Recipe, c: Context, why: str, others: list[str] | None = Non
     given = dict(c.given) if c.is_trl else {}
     change = change_for(recipe, given, c.trl)
     kwargs: dict[str, Any] = dict(change.set)
+    if not change.set and not change.unknown:
+        return Advice(
+            variant="not_a_variant_problem",
+            why=f"{why} The config has all of {recipe.title} already, so the cause lies elsewhere.",
+            already=change.already,
+            alternatives=others or [],
+        )
     conditions = [*recipe.effective_if, *recipe.costs, *recipe.lacks]
     if change.unknown:
         conditions.insert(0, f"this TRL lacks {', '.join(change.unknown)}: upgrade first")
-    if not c.trl_stated:
+    if "loss_type" in kwargs and kwargs["loss_type"] in ("dapo", "cispo") and c.trl < (1, 9) and _split_batches(given):
+        del kwargs["loss_type"]
+        conditions.append(
+            "loss_type stays: before TRL 1.9 'dapo' scales the gradient wrongly when steps_per_generation differs from "
+            "gradient_accumulation_steps"
+        )
+    if not c.is_trl:
+        conditions.append("arguments are in TRL's names, while the log is another framework's")
+    elif not c.trl_stated:
         conditions.append(
             f"arguments are those of TRL {'.'.join(map(str, c.trl[:2]))}: the version in use was not stated"
         )
@@ -168,3 +200,9 @@ def _switch(recipe: Recipe, c: Context, why: str, others: list[str] | None = Non
         already=change.already,
         alternatives=others or [],
     )
+
+
+def _split_batches(given: dict[str, Any]) -> bool:
+    """True when a generation is consumed in other portions than one optimiser step takes."""
+    steps = given.get("steps_per_generation")
+    return steps is not None and steps != given.get("gradient_accumulation_steps", 1)

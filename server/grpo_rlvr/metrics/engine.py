@@ -90,6 +90,11 @@ def _missing(log: ParsedLog, context: Context, config: Mapping[str, Any] | None)
         )
         if not _has(log, quantity)
     ]
+    if "zero_std" in log.series and (
+        context.given.get("scale_rewards") == "batch"
+        or context.given.get("multi_objective_aggregation") == "normalize_then_sum"
+    ):
+        missing.append("a zero-variance share that can be trusted: frac_reward_zero_std is blind with this config")
     if not config:
         missing.append("the config: whether batches are reused, which loss and which cap decides what a variant can do")
     elif context.cap is None:
