@@ -170,7 +170,7 @@ def test_a_local_subclass_of_the_config_counts() -> None:
         ("m = AutoModelForCausalLM.from_pretrained('org/m', torch_dtype=torch.float16)",
          {"name": "org/m", "instance": "PreTrainedModel", "dtype": "float16"}),
         ("m = get_peft_model(AutoModelForCausalLM.from_pretrained('org/m'), c)",
-         {"instance": "PeftModel", "peft": True, "adapter": {"is_trainable": True}}),
+         {"instance": "PeftModel", "peft": True, "adapter": {"is_trainable": True, "from_sft": False}}),
         ("m = PeftModel.from_pretrained(b, 'a', is_trainable=True)\nm = m.merge_and_unload()",
          {"instance": "merge_and_unload() result in memory, not saved to disk"}),
     ],

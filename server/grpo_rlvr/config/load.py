@@ -155,6 +155,10 @@ def _from_python(text: str, name: str, kind: Format, path: Path | None) -> Loade
     config = checked_mapping(read.config, name)
     setup = checked_mapping(around.setup, name)
     notes = tuple(f"{field}: not read ({reason})." for field, reason in {**read.unread, **around.unread}.items())
+    if setup.get("trainer", {}).get("unsloth"):
+        notes += (
+            "The script imports unsloth, which patches TRL's config and trainer; the rules speak about TRL itself.",
+        )
     lines = {**around.lines, **read.lines, "": read.call.lineno}
     return LoadedConfig(
         config, setup, lines, read.unread, kind, name, text, path, notes, dict(around.unread), cells=cells

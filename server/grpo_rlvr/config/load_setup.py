@@ -94,7 +94,9 @@ def _model_step(script: Source, node: ast.expr, before: dict[str, Any]) -> dict[
         if last == "from_pretrained":
             return _pretrained(script, node, owner, before)
         if last == "get_peft_model":
-            return {**before, "instance": "PeftModel", "peft": True, "adapter": {"is_trainable": True}}
+            # A fresh adapter: with it switched off the model is the one that training starts from.
+            adapter = {"is_trainable": True, "from_sft": False}
+            return {**before, "instance": "PeftModel", "peft": True, "adapter": adapter}
         if last in ("merge_and_unload", "merge_adapter"):
             return {
                 **{key: before[key] for key in ("name", "quantized") if key in before},
