@@ -49,7 +49,7 @@ class UnitTest(Reward):
         atol: Style `io`: numbers in the output may differ by this much.
         memory_mb: Address space of one program.
         packages: Installed packages that programs may import, such as `("numpy",)`.
-        workers: How many programs run at once; by default one a processor.
+        workers: How many programs run at once; by default one a processor, fewer where their memory would not fit.
         level: Use only this stack of protection; by default the strongest that works here.
     """
 
@@ -179,7 +179,7 @@ class UnitTest(Reward):
 
     def _pool(self) -> Pool:
         level = _probe.required(next((level for level in LEVELS if level == self.level), None))
-        return shared_pool(level, self.workers or _advice.cores(), tuple(self.packages))
+        return shared_pool(level, self.workers or _advice.workers_that_fit(int(self.memory_mb)), tuple(self.packages))
 
 
 def _texts(name: str, values: Any) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import pytest
 
 import rlvr_rewards
 from rlvr_rewards import RewardRowError, RewardSpecError, build
-from rlvr_rewards.sandbox import SandboxUnavailable, _advice, _launch, _probe, doctor
+from rlvr_rewards.sandbox import SandboxUnavailable, _advice, _launch, _pool, _probe, doctor
 from rlvr_rewards.unit_test import UnitTest
 
 ADD = "def add(a, b):\n    return a + b"
@@ -277,6 +277,11 @@ def test_the_doctor_says_what_there_is() -> None:
     assert isinstance(found["advice"], list)
 
 
+def test_as_many_workers_as_processors_and_memory_allow() -> None:
+    assert 1 <= _advice.workers_that_fit(64) <= _advice.cores()
+    assert _advice.workers_that_fit(1 << 30) == 1
+
+
 def test_no_environment_variable_changes_the_protection() -> None:
     folder = Path(_launch.__file__).parent
     for path in [*folder.glob("*.py"), folder.parent / "unit_test.py"]:
@@ -284,3 +289,47 @@ def test_no_environment_variable_changes_the_protection() -> None:
         names = {node.attr for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)}
         assert "getenv" not in names, path
         assert "environ" not in names or path.name == "_pytest_face.py", path
+
+
+# -- what the probes notice: each layer taken out, one at a time ------------------------------------------------------
+
+LAYERS = {
+    "the call filter": ("self.filter.load()", "start a process"),
+    "Landlock": ("_kernel.landlock_restrict(_RULESET_FD)", "read a file"),
+    "the memory limit": ('(resource.RLIMIT_AS, limits["memory_mb"] << 20),', "take 2 GB of memory"),
+    "the closing of descriptors": ("os.closerange(3 + len(moved), _RULESET_FD)", "use a spare descriptor"),
+}
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_missing_layer_is_noticed_at_start(layer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text, breach = LAYERS[layer]
+    _edit_worker(monkeypatch, text, "(resource.RLIMIT_CORE, 0)," if text.endswith(",") else "pass")
+    problem = _probe.attack("landlock+seccomp", {})
+    assert problem is not None
+    assert breach in problem
+
+
+def test_the_oldest_landlock_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    _edit_worker(monkeypatch, "abi = _kernel.landlock_abi()", "abi = min(1, _kernel.landlock_abi())")
+    assert _probe.attack("landlock+seccomp", {}) is None
+
+
+def test_a_kernel_without_landlock_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    _edit_worker(monkeypatch, "abi = _kernel.landlock_abi()", "abi = 0")
+    monkeypatch.setattr(_probe, "_found", {})
+    monkeypatch.setattr(_advice, "find_bwrap", lambda: None)
+    with pytest.raises(SandboxUnavailable, match="lsm=landlock") as caught:
+        _probe.required()
+    assert "apt install bubblewrap" in str(caught.value)
+
+
+def _edit_worker(monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:
+    """Start workers from a changed source."""
+
+    def sources(kind: Any) -> list[list[str]]:
+        found = _launch.worker_sources(kind)
+        assert sum(text.count(old) for _, text in found) == 1
+        return [[name, text.replace(old, new)] for name, text in found]
+
+    monkeypatch.setattr(_pool, "worker_sources", sources)

@@ -1,5 +1,6 @@
 """What to tell a user about the protection of a machine: facts, and steps that fit what was detected."""
 
+import functools
 import os
 import platform
 import subprocess
@@ -61,6 +62,17 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return max(1, len(os.sched_getaffinity(0)))
     return os.cpu_count() or 1
+
+
+@functools.cache
+def workers_that_fit(memory_mb: int) -> int:
+    """Return how many programs can run at once: one a processor, as long as two processes each fit into free memory."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
+        free_kb = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration, ValueError):
+        return cores()
+    return max(1, min(cores(), free_kb // (2 * memory_mb * 1024)))
 
 
 def _version(bwrap: str) -> str | None:

@@ -159,8 +159,9 @@ class Tester:
             for name in candidate.public_names():
                 if name in self.mentioned:
                     module.__dict__[name] = getattr(candidate, name)
-            for name in self.mentioned.intersection(filter(_is_module, candidate.all_names())) - set(module.__dict__):
-                module.__dict__[name] = importlib.import_module(name)
+            for name in candidate.all_names():
+                if name in self.mentioned and name not in module.__dict__ and _is_module(name):
+                    module.__dict__[name] = importlib.import_module(name)
         return module
 
     # -- the top level -------------------------------------------------------------------------------------------------
