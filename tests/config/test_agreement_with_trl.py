@@ -18,7 +18,7 @@ from grpo_rlvr.models.setup import parse_setup
 
 TRL, TRANSFORMERS = version("trl"), version("transformers")
 TABLE = table(TRL, TRANSFORMERS)
-EXAMPLES = 2_500
+EXAMPLES = 2_100
 # Options that reach outside the config: files, folders, an engine that must be installed, objects that data cannot be.
 OUTSIDE = {
     "output_dir",

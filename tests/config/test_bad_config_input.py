@@ -90,7 +90,7 @@ SETUPS = st.fixed_dictionaries(
 CONFIGS = st.dictionaries(st.sampled_from(sorted({*table("1.16.0").fields, *table("0.17.0").fields})), JUNK, max_size=8)
 
 
-@settings(max_examples=500, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(config=CONFIGS, raw=SETUPS, version=st.sampled_from(["0.14.0", "0.17.0", "0.23.1", "0.29.1", "1.8.0", "1.16.0"]))
 def test_whatever_a_setup_and_a_config_hold_the_answer_is_findings_or_one_error(
     config: dict[str, Any], raw: dict[str, Any], version: str

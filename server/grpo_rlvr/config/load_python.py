@@ -257,11 +257,11 @@ def _read_partly(script: Source, name: str, value: ast.expr, result: PythonConfi
         return
     kept: dict[str, Any] = {}
     del result.unread[name]
-    for key, item in entries:
+    for entry, item in entries:
         try:
-            kept[str(key)] = script.evaluator.value(item)
+            kept[str(entry)] = script.evaluator.value(item)
         except Unreadable as error:
-            result.unread[f"{name}.{key}"] = str(error)
+            result.unread[f"{name}.{entry}"] = str(error)
     result.config[name] = kept
 
 
