@@ -51,14 +51,15 @@ def vllm_mode_needs_installed_vllm(facts: Facts) -> Outcome:
     severity="error",
     trl="<0.27",
     requires=("vllm-mode-needs-installed-vllm",),
-    what="A vLLM from 0.12 on with a TRL that still imports its guided decoding.",
+    what="A vLLM from 0.12 on installed beside a TRL that still imports its guided decoding.",
     why="vLLM 0.12 removed what TRL up to 0.26 imports, so importing the trainer fails.",
     bad=Example({"use_vllm": True}, {"versions": {"trl": "0.25.1", "vllm": "0.12.0"}}),
     good=Example({"use_vllm": True}, {"versions": {"trl": "0.25.1", "vllm": "0.10.2"}}),
     sources=("huggingface/trl#4617",),
 )
-def vllm_import_broken(facts: Facts, versions: Versions, table: Table) -> Outcome:
-    if not facts.use_vllm or not versions.within("vllm", ">=0.12"):
+def vllm_import_broken(versions: Versions, table: Table) -> Outcome:
+    # The import happens whenever vLLM is installed, with use_vllm or without.
+    if not versions.within("vllm", ">=0.12"):
         return PASS
     return fail(
         "versions.vllm",
