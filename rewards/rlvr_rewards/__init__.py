@@ -56,12 +56,14 @@ _HOME = {
     "build": "spec",
     "calibrate": "_judge.calibration",
     "digest": "spec",
+    "grade_all": "_batch",
     "new_reward": "_scaffold",
     "reward_names": "spec",
     "source_files": "spec",
 }
 
 if TYPE_CHECKING:
+    from rlvr_rewards._batch import grade_all
     from rlvr_rewards._composite import Composite
     from rlvr_rewards._core import (
         Completion,
@@ -78,7 +80,6 @@ if TYPE_CHECKING:
         RowProblem,
         Verdict,
         after_thinking,
-        grade_all,
         text_of,
     )
     from rlvr_rewards._exact import Exact

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, ClassVar
 
+from rlvr_rewards._batch import grade_all
 from rlvr_rewards._core import (
     Completion,
     Reason,
@@ -15,7 +16,6 @@ from rlvr_rewards._core import (
     Verdict,
     columns_of,
     display_name,
-    grade_all,
     nearest,
     row_problem,
 )

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from rlvr_rewards._batch import grade_all
 from rlvr_rewards._core import (
     Completion,
     Reason,
@@ -13,7 +14,6 @@ from rlvr_rewards._core import (
     Verdict,
     columns_of,
     display_name,
-    grade_all,
     row_problem,
 )
 

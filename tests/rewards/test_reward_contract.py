@@ -1,6 +1,8 @@
 """What holds for every reward: TRL's signature, chat completions, row errors, pickling, names, metrics."""
 
+import asyncio
 import concurrent.futures
+import importlib.util
 import json
 import multiprocessing
 import pickle
@@ -18,6 +20,7 @@ from rlvr_rewards import (
     Format,
     LengthPenalty,
     Math,
+    MissingExtraError,
     RewardHarnessError,
     RewardRowError,
     RewardSpecError,
@@ -272,6 +275,30 @@ def test_composite_is_none_when_the_answer_cannot_be_graded() -> None:
     assert reward(completions=[good, good], gold=["2", None], **logs) == [1.1, None]
     assert metrics["math_with_format/answer"] == 1.0 and metrics["math_with_format/format"] == 1.0
     assert table["math_with_format_answer"] == [1.0, None]
+
+
+def test_grade_all_awaits_coroutine_functions_even_inside_a_loop() -> None:
+    async def later(completions: list[str], **columns: Any) -> list[float]:
+        await asyncio.sleep(0)
+        return [0.5] * len(completions)
+
+    async def inside() -> list[Verdict]:
+        return grade_all(later, ["x"], [{}])
+
+    assert [verdict.score for verdict in grade_all(later, ["x", "y"], [{}, {}])] == [0.5, 0.5]
+    assert asyncio.run(inside())[0].score == 0.5
+
+
+@pytest.mark.parametrize(("kind", "packages"), [(Math, "math_verify"), (Schema, "jsonschema")])
+def test_a_missing_package_is_named_when_the_reward_is_made(
+    kind: Any, packages: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *rest: None if name.startswith(packages) else real(name, *rest)
+    )
+    with pytest.raises(MissingExtraError, match="pip install"):
+        kind()
 
 
 def test_grade_all_takes_plain_functions_and_refuses_wrong_counts() -> None:
