@@ -108,7 +108,7 @@ def test_a_wrapper_that_erases_negative_scores_is_an_error(findings: Any) -> Non
         ("def f(completions, **kwargs)", ["prompt", "completions"], "reward-column-passed-twice"),
         ("def f(completions, **kwargs)", ["prompt", "prompts"], "reward-column-passed-twice"),
         ("def f(completions, **kwargs)", ["prompt", "log_extra"], "reward-column-overwritten"),
-        ("def f(completions, **kwargs)", ["prompt", "completion"], "reward-column-hidden"),
+        ("def f(completions, completion, **kwargs)", ["prompt", "completion"], "reward-required-parameter-missing"),
     ],
 )
 def test_wiring_that_fails_at_the_first_step_is_an_error(
@@ -205,3 +205,15 @@ def test_a_prefilled_tag_that_the_reward_wants_first_is_an_error(findings: Any) 
         assert "reward-expects-prefilled-text" in fired(findings({}, {"model": model, "rewards": [entry]}), "error")
     closing = reward(reads="'</think>' appears once")
     assert not fired(findings({}, {"model": model, "rewards": [closing]}), "error")
+
+
+def test_a_hidden_column_is_an_error_only_for_a_reward_that_reads_it(findings: Any) -> None:
+    data = {"columns": ["prompt", "completion"], "format": "string"}
+    for reads in ("kwargs['completion']", "kwargs.get('completion')"):
+        assert "reward-column-hidden" in fired(
+            findings({}, {"dataset": data, "rewards": [reward(reads=reads)]}), "error"
+        )
+    # A prompt-completion dataset with a reward on the text alone is a documented recipe.
+    for reads in ("", "completion lengths", "'x' in completion"):
+        found = findings({}, {"dataset": data, "rewards": [reward(reads=reads)]})
+        assert not fired(found, "error", "warning") and "column-left-out-of-rewards" in fired(found, "info")

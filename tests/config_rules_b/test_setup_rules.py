@@ -113,7 +113,8 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("dataset-type-refused", {}, {"dataset": {"type": "list"}}, "1.16.0"),
     ("streaming-refused", {"max_steps": 5}, {"dataset": {"streaming": True}}, "0.15.2"),
     ("streaming-without-max-steps", {}, {"dataset": {"streaming": True}}, "1.16.0"),
-    ("instruct-model-without-template", {}, {"model": {"name": "org/Model-7B-Instruct"}, "dataset": STRING}, "1.16.0"),
+    ("instruct-model-without-template", {}, {"model": {"name_kind": "instruct"}, "dataset": STRING}, "1.16.0"),
+    ("instruct-name-without-template", {}, {"model": {"name": "org/M-7B-Instruct"}, "dataset": STRING}, "1.16.0"),
     (
         "template-applied-twice",
         {},

@@ -158,11 +158,9 @@ def streams(facts: Facts) -> bool:
 
 
 def is_instruct(facts: Facts) -> bool:
-    """Return whether the model is an instruction-tuned one, by its stated kind or its name."""
+    """Return whether the setup states that the model is instruction-tuned."""
     kind = (facts.text("model.name_kind") or "").lower()
-    if kind:
-        return kind not in ("base", "pretrained", "pt")
-    return facts.setup.get("model.thinking") is True or bool(_INSTRUCT_NAME.search(facts.text("model.name") or ""))
+    return kind not in ("", "base", "pretrained", "pt") or (not kind and facts.setup.get("model.thinking") is True)
 
 
 def templated(facts: Facts) -> bool:
@@ -194,6 +192,31 @@ def instruct_model_without_template(facts: Facts) -> Outcome:
         value="string",
         message="The prompts are plain texts and the model is instruction-tuned, so no chat template is applied. "
         "Give each prompt as messages: [{'role': 'user', 'content': ...}].",
+    )
+
+
+@rule(
+    "instruct-name-without-template",
+    severity="info",
+    what="Plain text prompts for a model whose name says that it is instruction-tuned.",
+    why="TRL applies the chat template to message prompts only. Continuing plain text can be what is wanted, as in TRL's "
+    "own quick start; for a task with instructions give messages.",
+    bad=Example({}, {"model": {"name": "org/Model-1B-Instruct"}, "dataset": _STRING}),
+    good=Example({}, {"model": {"name": "org/Model-1B-Instruct"}, "dataset": _CHAT}),
+    sources=("huggingface/trl#3520", "huggingface/trl:docs/source/grpo_trainer.md"),
+    requires=("instruct-model-without-template",),
+)
+def instruct_name_without_template(facts: Facts) -> Outcome:
+    name = facts.text("model.name") or ""
+    if facts.text("dataset.format") != "string" or facts.text("model.name_kind") or templated(facts):
+        return PASS
+    if not _INSTRUCT_NAME.search(name):
+        return PASS
+    return fail(
+        "dataset.format",
+        "model.name",
+        value="string",
+        message=f"The prompts are plain texts, so {name} is sampled without its chat template.",
     )
 
 
@@ -352,6 +375,7 @@ RULES = (
     streaming_without_max_steps,
     streaming_dispatched,
     instruct_model_without_template,
+    instruct_name_without_template,
     template_applied_twice,
     prompt_ends_with_assistant,
     chat_template_missing,

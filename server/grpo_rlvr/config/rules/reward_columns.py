@@ -104,17 +104,27 @@ def reward_column_overwritten(facts: Facts) -> Outcome:
     )
 
 
+def _hidden(facts: Facts) -> list[str]:
+    return [name for name in facts.columns or () if name in hidden_columns(facts) and name != "prompt"]
+
+
+def _reads_column(reward: Reward, name: str) -> bool:
+    quoted = rf"['\"]{name}['\"]"
+    said = rf"\[{quoted}\]|get\({quoted}|\b{name} column\b|\bcolumn {name}\b"
+    return re.search(said, reward.reads) is not None
+
+
 @rule(
     "reward-column-hidden",
     severity="error",
-    what="The gold data lies in a column that rewards never receive.",
+    what="A reward reads a column that rewards never receive.",
     why="The trainer takes prompt, completion and completion_ids out of what it passes, so a reward that reads them "
-    "gets nothing: KeyError, TypeError, or a constant.",
+    "gets nothing: KeyError, or a constant.",
     bad=Example(
         {},
         {
             "dataset": {"columns": ["prompt", "completion"]},
-            "rewards": [{"name": "f", "signature": "def f(completions, **kwargs)"}],
+            "rewards": [{"name": "f", "signature": "def f(completions, **kwargs)", "reads": "kwargs['completion']"}],
         },
     ),
     good=Example({}, {"dataset": _DATASET, "rewards": [_GOOD]}),
@@ -124,22 +134,39 @@ def reward_column_overwritten(facts: Facts) -> Outcome:
 def reward_column_hidden(setup: Setup, facts: Facts) -> Outcome:
     if facts.columns is None:
         return not_applicable("dataset.columns is not stated")
-    hidden = [name for name in facts.columns if name in hidden_columns(facts) and name != "prompt"]
-    if not hidden:
-        return PASS
     rewards = rewards_of(setup.rewards)
-    read = [name for name in hidden for reward in rewards if re.search(rf"\b{name}\b(?!s)", reward.reads)]
-    # Nothing else in the dataset could hold the gold answer, and the reward does take columns.
-    only = len(facts.columns) <= 1 + len(hidden) and any(reward.signature.takes_any for reward in rewards)
-    if not read and not only:
+    read = [name for name in _hidden(facts) if any(_reads_column(reward, name) for reward in rewards)]
+    if not read:
         return PASS
     return fail(
         "dataset.columns",
+        "rewards[].reads",
         "rewards[].signature",
         "rewards",
-        value=read or hidden,
-        message=f"Column {', '.join(read or hidden)} never reaches a reward function: TRL leaves it out of what it "
-        "passes. Rename it, for example to solution.",
+        value=read,
+        message=f"Column {', '.join(read)} never reaches a reward function: TRL leaves it out of what it passes. "
+        "Rename it, for example to solution.",
+    )
+
+
+@rule(
+    "column-left-out-of-rewards",
+    severity="info",
+    what="The dataset has a column that rewards never receive.",
+    why="TRL leaves completion and completion_ids out of what it passes. That is fine as long as no reward needs them.",
+    bad=Example({}, {"dataset": {"columns": ["prompt", "completion"]}}),
+    good=Example({}, {"dataset": _DATASET}),
+    sources=("huggingface/trl:trl/trainer/grpo_trainer.py",),
+    requires=("reward-required-parameter-missing", "reward-column-hidden"),
+)
+def column_left_out_of_rewards(facts: Facts) -> Outcome:
+    left = _hidden(facts)
+    if not left:
+        return PASS
+    return fail(
+        "dataset.columns",
+        value=left,
+        message=f"Column {', '.join(left)} does not reach reward functions. Rename it if one should read it.",
     )
 
 
@@ -159,7 +186,7 @@ def reward_columns_removed(config: ConfigView, setup: Setup, facts: Facts) -> Ou
         return PASS
     rewards = rewards_of(setup.rewards)
     needed = [name for reward in rewards for name in reward.signature.required if name not in passed_names(facts)]
-    reading = [reward for reward in rewards if re.search(r"kwargs|column|\[['\"]", reward.reads)]
+    reading = [reward for reward in rewards if re.search(r"kwargs|column", reward.reads)]
     extra = [name for name in facts.columns or () if name not in _IMAGE_COLUMNS]
     silent = bool(extra) and (not rewards or any(item.signature.takes_any and not item.reads for item in rewards))
     if not needed and not reading and not silent:
@@ -227,6 +254,7 @@ RULES = (
     reward_column_passed_twice,
     reward_column_overwritten,
     reward_column_hidden,
+    column_left_out_of_rewards,
     reward_columns_removed,
     reward_reads_missing_column,
     reward_misses_column_silently,
