@@ -199,8 +199,8 @@ def instruct_model_without_template(facts: Facts) -> Outcome:
     "instruct-name-without-template",
     severity="info",
     what="Plain text prompts for a model whose name says that it is instruction-tuned.",
-    why="TRL applies the chat template to message prompts only. Continuing plain text can be what is wanted, as in TRL's "
-    "own quick start; for a task with instructions give messages.",
+    why="TRL applies the chat template to message prompts only. Continuing plain text can be what is wanted, as in "
+    "TRL's own quick start; for a task with instructions give messages.",
     bad=Example({}, {"model": {"name": "org/Model-1B-Instruct"}, "dataset": _STRING}),
     good=Example({}, {"model": {"name": "org/Model-1B-Instruct"}, "dataset": _CHAT}),
     sources=("huggingface/trl#3520", "huggingface/trl:docs/source/grpo_trainer.md"),
