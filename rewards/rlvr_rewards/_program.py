@@ -32,6 +32,7 @@ def extract(text: str, languages: Sequence[str], pick: str, fence: bool) -> str 
         return None
     if not fence:
         return visible if visible.strip() else None
+    visible = _inside_answer(visible)
     blocks = _blocks(visible)
     if not blocks:
         return visible if visible.strip() else None
@@ -40,6 +41,14 @@ def extract(text: str, languages: Sequence[str], pick: str, fence: bool) -> str 
         return None
     program = fitting[-1 if pick == "last" else 0]
     return program if program.strip() else None
+
+
+def _inside_answer(text: str) -> str:
+    """Return the content of an answer tag that encloses all of the text, as a format reward asks for; else the text."""
+    whole = text.strip()
+    if whole.startswith("<answer>") and whole.endswith("</answer>") and whole.count("<answer>") == 1:
+        return whole[len("<answer>") : -len("</answer>")].strip("\n") + "\n"
+    return text
 
 
 def _blocks(text: str) -> list[_Block]:

@@ -73,7 +73,7 @@ class UnitTest(Reward):
     reads: ClassVar[tuple[str, ...]] = ("tests",)
     may_read: ClassVar[tuple[str, ...]] = ("files", "entry_point")
     reasons: ClassVar[tuple[Reason, ...]] = (
-        "correct", "partial", "tests_failed", "no_answer", "timeout", "limit", "died", "bad_row"
+        "correct", "tests_failed", "no_answer", "timeout", "limit", "died", "bad_row"
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -92,6 +92,8 @@ class UnitTest(Reward):
         _bound("atol", self.atol, 0, math.inf)
         if self.workers is not None:
             _bound("workers", self.workers, 1, 1024)
+        if self.partial:
+            self.reasons = (*type(self).reasons, "partial")  # type: ignore[misc]
         super().__post_init__()
 
     # -- the reward's faces --------------------------------------------------------------------------------------------

@@ -33,6 +33,8 @@ ROW = {"tests": "assert add(2, 3) == 5\nassert add(-1, 1) == 0"}
         (f"```python\n{ADD}\n```\n```text\n5\n```", "correct"),
         (f"<think>```python\nx = 1\n```</think>\n```python\n{ADD}\n```", "correct"),
         ('```python\ndef add(a, b):\n    """\n    ```\n    x\n    ```\n    """\n    return a + b\n```', "correct"),
+        (f"<think>x</think>\n<answer>\n{ADD}\n</answer>", "correct"),
+        (f"<answer>```python\n{ADD}\n```</answer>", "correct"),
         (f"```python\r\n{ADD}\r\n```", "correct"),
         (f"```python\n{ADD}\n```\n```python\nprint(1)\n```", "tests_failed"),
         ("```python\n```", "no_answer"),
@@ -101,6 +103,11 @@ def test_rows_that_cannot_be_graded_are_found_and_give_none(style: str, row: dic
 def test_a_bad_row_gives_none_for_every_completion_and_only_there() -> None:
     tests = ["assert add(1, 1) == 2", "assert (", "assert ("]
     assert UnitTest()([ADD, ADD, "exit()"], tests=tests) == [1.0, None, None]
+
+
+def test_asserts_can_come_as_a_list_of_statements() -> None:
+    assert UnitTest()([ADD, "x"], tests=[["assert add(1, 1) == 2", "assert add(0, 1) == 1"]] * 2) == [1.0, 0.0]
+    assert UnitTest().check_rows([{"tests": []}, {"tests": ["assert add(", "1"]}, {"tests": [1]}])[2].index == 2
 
 
 def test_columns_of_the_wrong_shape_raise() -> None:

@@ -73,7 +73,8 @@ def plan(
 
     Args:
         style: `assert`, `pytest` or `io`.
-        tests: Source text; for `io` a list of `{"stdin", "stdout"}`, or that list as JSON text.
+        tests: Source text, for `assert` also a list of statements; for `io` a list of `{"stdin", "stdout"}`, or that
+            list as JSON text.
         files: Text by relative path, or None.
         entry_point: The function that a `check(candidate)` in the tests is called with, when they do not call it.
         in_place: Whether changes of arguments are part of the tests.
@@ -85,6 +86,8 @@ def plan(
     if style == "io":
         cases = _cases(tests)
         return Plan(style, cases=cases, count=len(cases))
+    if style == "assert" and isinstance(tests, list | tuple) and all(isinstance(line, str) for line in tests):
+        tests = "\n".join(tests)  # data sets of the MBPP kind keep one statement an entry
     if not isinstance(tests, str) or not tests.strip():
         raise BadTests("the tests are missing")
     if len(tests) > MAX_TESTS:

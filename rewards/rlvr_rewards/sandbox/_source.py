@@ -33,8 +33,11 @@ def names_in_text(text: str) -> set[str]:
 
 
 def called_names(tree: ast.AST) -> set[str]:
-    """Return the names that the source calls as functions."""
-    return {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    """Return the names that the source calls as functions or methods."""
+    called = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return {function.id for function in called if isinstance(function, ast.Name)} | {
+        function.attr for function in called if isinstance(function, ast.Attribute)
+    }
 
 
 def is_test_function(node: ast.AST) -> bool:

@@ -33,25 +33,21 @@ class CandidateModule(types.ModuleType):
         super().__init__("candidate")
         self.__dict__.update(_session=session, _number=number, _called=called, __file__="/candidate.py")
 
-    def all_names(self) -> list[str]:
-        """Return every public name of the program."""
-        return [name for name in self.__dict__["_session"].ask("public") if type(name) is str]
-
     def public_names(self) -> list[str]:
-        """Return the names that the program offers without being asked by name.
+        """Return the names that the program offers without being asked by name; builtins are never among them.
 
-        Not among them: names of builtins, and of library modules that the tests do not call. A program that defines
-        `sorted`, or a class `math` whose `isclose` is always true, must not decide what its tests compare with.
+        A program that defines `sorted` must not decide what its tests compare with.
         """
-        found = self.all_names()
-        called = self.__dict__["_called"]
-        return [name for name in found if not hasattr(builtins, name) and (name in called or not _is_module(name))]
+        found = [name for name in self.__dict__["_session"].ask("public") if type(name) is str]
+        return [name for name in found if not hasattr(builtins, name)]
 
     def __getattr__(self, name: str) -> Any:
         if name == "__all__":
             return self.public_names()
         if name in ("__path__", "__spec__", "__wrapped__"):
             raise AttributeError(name)
+        if name in sys.stdlib_module_names and name not in self.__dict__["_called"]:
+            return importlib.import_module(name)  # `math` is the library's, and no class whose `isclose` is always true
         return self.__dict__["_session"].ask("get", self.__dict__["_number"], name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -63,10 +59,6 @@ class CandidateModule(types.ModuleType):
 
     def __dir__(self) -> list[str]:
         return self.public_names()
-
-
-def _is_module(name: str) -> bool:
-    return name in sys.stdlib_module_names or name in ("pytest", "numpy")
 
 
 class Report:
@@ -159,9 +151,6 @@ class Tester:
             for name in candidate.public_names():
                 if name in self.mentioned:
                     module.__dict__[name] = getattr(candidate, name)
-            for name in candidate.all_names():
-                if name in self.mentioned and name not in module.__dict__ and _is_module(name):
-                    module.__dict__[name] = importlib.import_module(name)
         return module
 
     # -- the top level -------------------------------------------------------------------------------------------------
