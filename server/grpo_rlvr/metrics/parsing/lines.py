@@ -4,6 +4,7 @@ import ast
 import json
 import math
 import re
+import warnings
 from typing import Any
 
 from grpo_rlvr.metrics.parsing.values import MISSING_WORDS, NUMBER, read_number
@@ -57,16 +58,21 @@ def dict_rows(line: str) -> tuple[list[Row], str]:
 
 def read_dict(text: str) -> Row | None:
     """Return a printed Python or JSON object as a mapping, None when it is neither."""
-    for attempt in (text, text.replace("'", '"')):
+    # A Python dictionary of plain numbers is JSON but for its quotes, and json reads it ten times as fast.
+    for attempt in (text,) if text.startswith('{"') else (text.replace("'", '"'), text):
         try:
             value = json.loads(attempt)
         except (ValueError, RecursionError):
             continue
-        return _flat(value) if isinstance(value, dict) else None
+        if not isinstance(value, dict):
+            return None
+        return _flat(value) if text.find("{", 1) >= 0 else value
     plain = re.sub(r"(?<=[:\s\[(])(nan|-inf|inf|-?Infinity|NaN)(?=[,\s}\])])", r"'\1'", text)
     plain = re.sub(r"np\.\w+\(([^()]*)\)|tensor\(([^(),]*)[^()]*\)", r"\1\2", plain)
     try:
-        value = ast.literal_eval(plain)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)
+            value = ast.literal_eval(plain)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return salvage(text)
     return _flat(value) if isinstance(value, dict) else None
@@ -80,10 +86,10 @@ def salvage(text: str) -> Row | None:
 
 def _flat(value: Row) -> Row:
     """Lift one level of nesting: {'train': {'loss': 1}} becomes {'train/loss': 1}."""
-    if not any(isinstance(inner, dict) for inner in value.values()):
+    if all(isinstance(key, str) for key in value) and not any(isinstance(inner, dict) for inner in value.values()):
         return value
     flat: Row = {}
-    for key, inner in value.items():
+    for key, inner in ((str(key), inner) for key, inner in value.items()):
         if isinstance(inner, dict):
             flat.update({f"{key}/{name}": item for name, item in inner.items()})
         else:
