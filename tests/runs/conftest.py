@@ -93,14 +93,23 @@ def build_workspace(root: Path, model: Path) -> Workspace:
     return Workspace.open(root, confined=False)
 
 
-def open_gate(workspace: Workspace, rewards: list[dict[str, Any]], *, right: int = 30, chat: bool = False) -> str:
+def open_gate(
+    workspace: Workspace,
+    rewards: list[dict[str, Any]],
+    *,
+    right: int = 30,
+    chat: bool = False,
+    columns: Callable[[int], dict[str, Any]] = lambda number: {},
+    right_text: Callable[[int], str] | None = None,
+) -> str:
     """Score 60 samples of which `right` are right, let a program read them truthfully, and return the reading's id."""
     from grpo_rlvr.inspection import next_rows, record_form, score
     from grpo_rlvr.models.common import RewardSpec
 
     samples = []
     for number in range(60):
-        text = (EARLY if number % 60 < right else "nopqrstuvwxyz")[number % 13] + f"{number:02d}"
+        text = (EARLY if number < right else "nopqrstuvwxyz")[number % 13] + f"{number:02d}"
+        text = right_text(number) if right_text and number < right else text
         prompt = f"{'abcd'[number % 4]}{number}="
         samples.append(
             {
@@ -108,6 +117,7 @@ def open_gate(workspace: Workspace, rewards: list[dict[str, Any]], *, right: int
                 "completion": [{"role": "assistant", "content": text}] if chat else text,
                 "answer": "abcd"[number % 4],
                 "group": number // 4,
+                **columns(number),
             }
         )
     result = score(samples, [RewardSpec.model_validate(reward) for reward in rewards], workspace)
@@ -116,7 +126,8 @@ def open_gate(workspace: Workspace, rewards: list[dict[str, Any]], *, right: int
         answers = {"reader_name": "the tests", "reader_kind": "oracle"}
         for index, row in enumerate(rows, 1):
             first = row.completion.removeprefix("assistant: ")[:1]
-            answers[f"verdict_{index}"] = "correct" if first and first in EARLY else "wrong"
+            correct = "tool_call" in row.completion if right_text else first != "" and first in EARLY
+            answers[f"verdict_{index}"] = "correct" if correct else "wrong"
         record_form(
             result.reading_id,
             workspace,

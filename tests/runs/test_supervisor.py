@@ -8,6 +8,7 @@ import pytest
 
 from grpo_rlvr.runs import run_logs, run_status, stop_run
 from grpo_rlvr.runs.launching import free_port
+from grpo_rlvr.runs.process import start_time
 from grpo_rlvr.runs.records import read_record, write_record
 from grpo_rlvr.runs.start import start_attempt, write_code
 from grpo_rlvr.runs.store import RunStore
@@ -113,6 +114,19 @@ def test_grandchildren_in_other_sessions_are_ended_too(start, ended, alive):
     assert status.state == "failed" and "exit code 4" in status.message
     assert alive(folder.run_id) == []
     assert read_record(folder.attempt(1) / "outcome.json")["left_over"] == []
+
+
+def test_process_that_cleaned_its_environment_is_ended_too(start, ended):
+    code = """
+        import subprocess, sys
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], env={}, start_new_session=True)
+        print("child", child.pid, flush=True)
+    """
+    folder = start(program("train", code))
+    assert ended(folder.run_id).state == "finished"
+    words = folder.log.read_text(encoding="utf-8").split()
+    pid = int(words[words.index("child") + 1])
+    assert start_time(pid) is None, "it is gone"
 
 
 def test_segfault_and_missing_program_are_told(start, ended):

@@ -123,3 +123,30 @@ def test_parquet_data_and_a_wrong_argument_of_trl(workspace, make_spec, ended):
     spec = make_spec(workspace, dataset={"path": "rows.parquet"})
     status = ended(launch(spec, workspace, stage="proof").run_id)
     assert status.state == "finished", status.log_tail
+
+
+@pytest.mark.slow
+def test_tool_call_and_code_rewards_of_the_library_train(workspace, make_spec, gate_for, ended):
+    """The library's own rewards inside real training: a tool call, and code that runs in a sandbox."""
+
+    def columns(number):
+        gold = [{"name": "add", "arguments": {"a": number % 3}}]
+        return {"gold": gold, "tests": [f"assert f(1) == {number % 3}"]}
+
+    def text(number):
+        call = json.dumps({"name": "add", "arguments": {"a": number % 3}})
+        return f"<tool_call>{call}</tool_call>\n```python\ndef f(x):\n    return {number % 3}\n```"
+
+    rows = [{"prompt": f"{c}=", "answer": c, **columns(n)} for n, c in enumerate("abcdefgh" * 2)]
+    (workspace.root / "tools.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    rewards = [
+        {"reward": "tool_call", "args": {"tools_column": ""}},
+        {"reward": "unit_test"},
+    ]
+    reading = gate_for(workspace, rewards, columns=columns, right_text=text)
+    spec = make_spec(workspace, rewards=rewards, reading=reading, dataset={"path": "tools.jsonl"})
+    status = ended(launch(spec, workspace, stage="proof").run_id)
+    assert status.state == "finished", status.log_tail
+    row = metric_rows(status.run_id, workspace)[-1]
+    means = [key for key in row if key.startswith("rewards/") and key.endswith("/mean")]
+    assert len(means) == 2, means

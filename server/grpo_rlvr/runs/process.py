@@ -105,6 +105,41 @@ def end_all(run_id: str, *, spare: set[int] | None = None, grace_s: float = 5.0)
     return seen
 
 
+def end_descendants(pid: int) -> int:
+    """Kill everything below a process that adopts orphans: also what hid its mark by cleaning its environment.
+
+    Returns:
+        How many processes were killed.
+    """
+    killed = 0
+    for _ in range(100):
+        found = _descendants(pid)
+        if not found:
+            break
+        for child in found:
+            _send(child, signal.SIGKILL)
+        killed += len(found)
+        time.sleep(0.02)
+    return killed
+
+
+def _descendants(pid: int) -> list[int]:
+    if not _LINUX:
+        return []
+    parents: dict[int, int] = {}
+    for entry in os.listdir("/proc"):  # noqa: PTH208
+        if entry.isdigit():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                stat = Path(f"/proc/{entry}/stat").read_text(encoding="utf-8", errors="replace")
+                fields = stat[stat.rindex(")") + 2 :].split()
+                if fields[0] not in "ZXx":
+                    parents[int(entry)] = int(fields[1])
+    found = [child for child, parent in parents.items() if parent == pid]
+    for child in found:
+        found += [other for other, parent in parents.items() if parent == child]
+    return found
+
+
 def _send(pid: int, number: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)

@@ -5,18 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+# Nothing trains beside a sampling run, so it may take most of a GPU; on a CPU the same setting means the machine's
+# memory, which is shared with everything else.
+GPU_SHARE, CPU_SHARE = 0.85, 0.4
+
 
 def vllm_generate(job: dict[str, Any]) -> Callable[[list[Any], int], list[dict[str, Any]]]:
     """Start an engine and return a function that completes prompts, reproducible from the job's seed."""
+    import torch
     from vllm import LLM, SamplingParams
 
     model, sampling = job["model"], job["sampling"]
+    share = job.get("memory_share") or (GPU_SHARE if torch.cuda.is_available() else CPU_SHARE)
     engine = LLM(
         model=model["path"],
         revision=model.get("revision"),
         dtype=model.get("dtype") or "auto",
         trust_remote_code=bool(model.get("trust_remote_code")),
         seed=job["seed"],
+        gpu_memory_utilization=share,
+        max_model_len=job.get("max_model_length"),
         generation_config="vllm",
     )
 

@@ -67,6 +67,8 @@ def start_sampling(request: SampleRequest, workspace: Workspace) -> RunStarted:
         "model": model,
         "endpoint": request.endpoint.model_dump(exclude_none=True) if request.endpoint else None,
         "engine": _engine(request, interpreter),
+        "memory_share": request.config.get("vllm_gpu_memory_utilization"),
+        "max_model_length": request.config.get("vllm_max_model_length"),
         "num_per_prompt": request.num_per_prompt,
         "sampling": sampling_settings(request.config, interpreter.packages.get("trl")),
         "seed": request.seed,

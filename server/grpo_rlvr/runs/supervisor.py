@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from grpo_rlvr.runs.card import write_card
-from grpo_rlvr.runs.process import MARK, adopt_orphans, end_all, identity, marked, signal_name
+from grpo_rlvr.runs.process import MARK, adopt_orphans, end_all, end_descendants, identity, marked, signal_name
 from grpo_rlvr.runs.records import append_rows, read_record, write_record
 
 POLL_S = 0.1
@@ -74,6 +74,7 @@ class Supervisor:
         except OSError as error:
             state, message = "failed", f"the supervisor could not go on: {error}"
         end_all(self.run_id, grace_s=float(self.plan.get("grace_s", 10)))
+        end_descendants(os.getpid())
         self._reap()
         self._write_outcome(state, message)
 
