@@ -205,13 +205,13 @@ def test_long_text_is_folded_and_one_key_unfolds_it(
     browser: Any, sums: Rows, score: Callable[..., Any], serve: Callable[[str], Any]
 ) -> None:
     for row in sums:
-        row["completion"] = "START " + "word " * 3000 + row["completion"]
+        row["completion"] = "START " + "word " * 1000 + row["completion"]
     enter(browser, serve(score(sums, "sound_rewards.py:correct").reading_id)[0])
     folded = text(browser, "completion")
     assert "characters folded" in folded
     assert len(folded) < 3000
     browser.press("f")
-    browser.until("document.getElementById('completion').textContent.length > 15000")
+    browser.until("document.getElementById('completion').textContent.length > 4500")
     browser.press("f")
     browser.until("document.getElementById('completion').textContent.length < 3000")
 
