@@ -21,6 +21,8 @@ from grpo_rlvr.models.check import CheckResult, Effective, Finding, Fix
 from grpo_rlvr.models.setup import Setup
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from grpo_rlvr.config.load import LoadedConfig
     from grpo_rlvr.interpreter import Interpreter
 
@@ -58,6 +60,7 @@ def check(
     from_version: str | None = None,
     loaded: "LoadedConfig | None" = None,
     deep: "Interpreter | None" = None,
+    root: "Path | None" = None,
 ) -> CheckResult:
     """Check a config in its setup.
 
@@ -68,6 +71,7 @@ def check(
         from_version: A second TRL version; defaults that differ between the two are listed.
         loaded: The file that the config came from: gives lines, unread values and a diff.
         deep: A training interpreter; the real classes are then constructed in a child process.
+        root: Where the deep check finds reward files and datasets; the current folder by default.
 
     Raises:
         InputError: a config that is no plain object within the limits, or a version that is none.
@@ -96,7 +100,7 @@ def check(
     if deep is not None:
         from grpo_rlvr.config.deep import deep_check
 
-        result.deep = deep_check(result, given, setup, deep)
+        result.deep = deep_check(result, given, setup, deep, root=root)
     return result
 
 

@@ -18,7 +18,7 @@ KNOWN: dict[str, frozenset[str]] = {
     ),
     "hardware": frozenset(
         "device gpu gpus gpu_mem_gb num_processes num_machines cuda_visible_devices deepspeed_stage fsdp_version "
-        "cp_size nvlink native_bf16 kind gb_each ram_gb".split()
+        "cp_size sp_size nvlink native_bf16 kind gb_each ram_gb".split()
     ),
     "dataset": frozenset(
         "columns format rows type streaming task prompts images image_tokens max_prompt_tokens eval path".split()
