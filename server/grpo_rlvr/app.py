@@ -11,7 +11,9 @@ from pydantic import Field
 from grpo_rlvr import __version__
 from grpo_rlvr.models.reading import ReadingStarted
 from grpo_rlvr.protocol.apps import READING_META, page_tool, reading_app, ticket_for, whole_result
+from grpo_rlvr.protocol.completions import add_completions
 from grpo_rlvr.protocol.elicit import read_by_forms
+from grpo_rlvr.protocol.icon import ICON
 from grpo_rlvr.protocol.resources import add_prompts, add_resources
 from grpo_rlvr.protocol.skills import Skills
 from grpo_rlvr.protocol.strict import dress, server_tool, strict_from
@@ -45,6 +47,7 @@ def build_server(workspace: Workspace) -> MCPServer[Any]:
         title="GRPO / RLVR training",
         description="Validates, gates, launches and diagnoses GRPO training on TRL.",
         instructions=INSTRUCTIONS,
+        icons=[ICON],
         version=__version__,
         tools=[*tools, page_tool()],
         extensions=[Skills(), reading_app()],
@@ -53,6 +56,7 @@ def build_server(workspace: Workspace) -> MCPServer[Any]:
     )
     add_resources(server, workspace)
     add_prompts(server)
+    add_completions(server, workspace)
     return server
 
 

@@ -111,6 +111,7 @@ def _add_run_verbs(parsers: Any) -> None:
     stop.add_argument("run_id", metavar="RUN")
     runs = _verb(parsers, "runs", verbs.runs, "List runs.")
     runs.add_argument("--limit", type=int, default=50)
+    runs.add_argument("--offset", type=int, default=0, help="leave out the newest, for the next page")
     report = _verb(parsers, "report", verbs.report, "Write an HTML report on a run.")
     report.add_argument("run_id", metavar="RUN")
     report.add_argument("--out", metavar="FILE")

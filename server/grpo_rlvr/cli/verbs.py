@@ -171,7 +171,10 @@ def status(options: argparse.Namespace) -> int:
 
 def logs(options: argparse.Namespace) -> int:
     """Print log lines."""
-    result = run.run_logs(workspace(options), options.run_id, tail=options.tail, since=options.since, grep=options.grep)
+    result = run.run_logs(
+        workspace(options), options.run_id, tail=options.tail, since=options.since, grep=options.grep,
+        max_characters=1_000_000,
+    )  # fmt: skip
     show(options, result, render.logs)
     return 0
 
@@ -184,7 +187,7 @@ def stop(options: argparse.Namespace) -> int:
 
 def runs(options: argparse.Namespace) -> int:
     """List runs."""
-    show(options, run.list_runs(workspace(options), options.limit), render.runs)
+    show(options, run.list_runs(workspace(options), options.limit, options.offset), render.runs)
     return 0
 
 

@@ -51,7 +51,7 @@ def add_prompts(server: MCPServer[Any]) -> None:
     @server.prompt(name="diagnose-run", title="Diagnose a run")
     def diagnose(log: str = "") -> str:
         """From a log to a decision."""
-        source = f"\n\n{log}" if log else " I will paste the log or name the run."
+        source = f"\n\nThe log, a run or a file: {log}" if log else " I will paste the log or name the run."
         return (
             "Diagnose this GRPO run with recommend_variant, with its config if I have it. Tell me what the evidence "
             f"is, what is missing, and whether a variant would help or something else is at fault.{source}"

@@ -4,6 +4,7 @@ Clients of the handshake era never see extensions; for them SKILL.md and the ref
 """
 
 import hashlib
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -41,15 +42,7 @@ class Skills(Extension):
 
     def resources(self) -> Sequence[ResourceBinding]:
         """Make SKILL.md and every reference readable."""
-        return [
-            ResourceBinding(
-                FileResource(
-                    uri=f"{SCHEME}{name}", name=name, title=_title(path), path=path, mime_type="text/markdown",
-                    encoding="utf-8",
-                )
-            )
-            for name, path in skill_files().items()
-        ]  # fmt: skip
+        return [ResourceBinding(_resource(name, path)) for name, path in skill_files().items()]
 
     async def _list(self, context: ServerRequestContext[Any, Any], params: RequestParams) -> dict[str, Any]:
         entry = skill_entry()
@@ -64,13 +57,10 @@ class Skills(Extension):
 
 def skill_entry() -> dict[str, Any] | None:
     """Return the skill's entry: its address, its frontmatter, and every file with digest and size."""
-    import yaml
-
     files = skill_files()
     if not files:
         return None
-    text = files["SKILL.md"].read_text(encoding="utf-8")
-    frontmatter = yaml.safe_load(text.split("---\n")[1])
+    frontmatter = _frontmatter(files["SKILL.md"])
     resources = []
     for name, path in files.items():
         data = path.read_bytes()
@@ -79,6 +69,31 @@ def skill_entry() -> dict[str, Any] | None:
     return {"uri": f"{SCHEME}SKILL.md", "frontmatter": frontmatter, "resources": resources}
 
 
+def _resource(name: str, path: Path) -> FileResource:
+    """One file of the skill; SKILL.md bears the skill's own name and description."""
+    shown, about = name, _when_to_read(path)
+    if name == "SKILL.md":
+        skill = _frontmatter(path)
+        shown, about = skill["name"], skill["description"]
+    return FileResource(
+        uri=f"{SCHEME}{name}", name=shown, title=_title(path), description=about, path=path,
+        mime_type="text/markdown", encoding="utf-8",
+    )  # fmt: skip
+
+
+def _frontmatter(path: Path) -> dict[str, Any]:
+    import yaml
+
+    read: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8").split("---\n")[1])
+    return read
+
+
 def _title(path: Path) -> str:
     with path.open(encoding="utf-8") as file:
         return next((line.lstrip("# ").strip() for line in file if line.startswith("#")), path.name)
+
+
+def _when_to_read(path: Path) -> str | None:
+    """The sentence of a reference that says when to read it."""
+    with path.open(encoding="utf-8") as file:
+        return next((line.strip() for line in itertools.islice(file, 12) if line.startswith("Read this")), None)

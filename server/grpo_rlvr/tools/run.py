@@ -38,11 +38,14 @@ def run_logs(
     tail: Annotated[int, Field(ge=1, le=2000, description="Last lines to return.")] = 100,
     since: Annotated[int, Field(ge=0, description="Only lines from this one on (0-based).")] = 0,
     grep: Annotated[str | None, Field(description="Only lines that contain this text or match this regex.")] = None,
+    max_characters: Annotated[
+        int, Field(ge=1000, le=1_000_000, description="Most characters to return; earlier lines go first.")
+    ] = 20_000,
 ) -> RunLogs:
     """Return lines of a run's log; does not follow it."""
     from grpo_rlvr.runs import run_logs as logs
 
-    return logs(run_id, workspace, tail=tail, since=since, grep=grep)
+    return _last_lines(logs(run_id, workspace, tail=tail, since=since, grep=grep), max_characters)
 
 
 def stop_run(workspace: Workspace, run_id: RunId) -> RunStatus:
@@ -54,13 +57,29 @@ def stop_run(workspace: Workspace, run_id: RunId) -> RunStatus:
 
 def list_runs(
     workspace: Workspace,
-    limit: Annotated[int, Field(ge=1, le=500, description="Newest runs to return.")] = 50,
+    limit: Annotated[int, Field(ge=1, le=500, description="Runs to return.")] = 50,
+    offset: Annotated[int, Field(ge=0, description="Newest runs to leave out, for the next page.")] = 0,
 ) -> RunList:
     """List this workspace's training and sampling runs, newest first; shows no metrics."""
     from grpo_rlvr.runs import list_runs as runs
 
     found = runs(workspace)
-    return RunList(runs=found.runs[:limit], total=found.total)
+    return RunList(runs=found.runs[offset : offset + limit], total=found.total)
+
+
+def _last_lines(found: RunLogs, max_characters: int) -> RunLogs:
+    """Keep the last lines that fit; a last line that is too long alone keeps its end, where errors stand."""
+    kept: list[str] = []
+    room = max_characters
+    for line in reversed(found.lines):
+        if len(line) + 1 > room:
+            if not kept:
+                kept.append(line[-room:])
+            break
+        kept.append(line)
+        room -= len(line) + 1
+    shortened = len(kept) < len(found.lines) or kept[-1:] != found.lines[:1]
+    return found.model_copy(update={"lines": kept[::-1], "truncated": found.truncated or shortened})
 
 
 def load_run_spec(workspace: Workspace, spec: RunSpec | dict[str, Any] | None, path: str | None) -> RunSpec:
