@@ -15,7 +15,7 @@ CACHED_SCHEMAS = 2048
 
 
 # Processor seconds that one validation may take in the worker.
-WORKER_SECONDS = 2.0
+WORKER_SECONDS = 1.0
 
 
 class ValidationOverrun(RuntimeError):
@@ -137,8 +137,7 @@ def _python(schema: Any, assert_formats: bool) -> IsValid:
 
 
 def _check_references(schema: Any, kind: Any) -> None:
-    from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
-    from referencing import Resource
+    from referencing import Registry, Resource
     from referencing.exceptions import Unresolvable
     from referencing.jsonschema import specification_with
 
@@ -146,7 +145,7 @@ def _check_references(schema: Any, kind: Any) -> None:
         return
     draft = specification_with(kind.META_SCHEMA.get("$id") or kind.META_SCHEMA["id"])
     root = draft.create_resource(schema)
-    resolver = REGISTRY.with_resource(root.id() or "", root).resolver_with_root(root)
+    resolver = Registry().with_resource(root.id() or "", root).resolver_with_root(root)
     waiting: list[tuple[Resource[Any], Any]] = [(root, resolver)]
     while waiting:
         resource, base = waiting.pop()

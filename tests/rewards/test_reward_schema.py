@@ -1,7 +1,6 @@
 """JSON Schema by both engines: same verdicts, nothing fetched, patterns that hang, partial credit."""
 
 import json
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -72,10 +71,9 @@ def test_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("python_engine")
 def test_a_pattern_that_hangs_the_python_engine_is_ended() -> None:
     schema = {"type": "string", "pattern": "^(a+)+$"}
-    started = time.monotonic()
+    # Unlimited, this takes the engine about a week.
     verdict = Schema(schema=schema).grade(json.dumps("a" * 40 + "b"), {})
     assert (verdict.score, verdict.reason) == (0.0, "timeout")
-    assert time.monotonic() - started < 9
     assert Schema(schema=schema).grade('"aaa"', {}).score == 1.0
 
 

@@ -138,12 +138,30 @@ def test_the_trainers_process_never_imports_sympy() -> None:
     assert shown.stdout == "[1.0] False\n"
 
 
-def test_a_worker_that_cannot_start_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_cannot_start_is_no_verdict_and_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = _worker.Worker()
     monkeypatch.setattr(_worker, "SHARED", broken)
-    monkeypatch.setattr(sys, "executable", str(Path(rlvr_rewards.__file__).parent / "no-such-python"))
-    verdict = Math().grade("\\boxed{\\sum_{k=1}^{n} k^2}", {"gold": "\\frac{n(n+1)(2n+1)}{6}"})
-    assert (verdict.score, verdict.reason) == (None, "harness_error")
+    answer, row = "\\boxed{\\sum_{k=1}^{n} k^2}", {"gold": "\\frac{n(n+1)(2n+1)}{6}"}
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", str(Path(rlvr_rewards.__file__).parent / "no-such-python"))
+        verdict = Math().grade(answer, row)
+        assert (verdict.score, verdict.reason) == (None, "harness_error")
+    assert Math().grade(answer, row).score == 1.0
+    broken.close()
+
+
+def test_an_answer_that_kills_the_worker_scores_zero_after_a_second_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+
+    class Dying(_worker.Worker):
+        def call(self, task: str, payload: object, seconds: float) -> tuple[_worker.State, object]:
+            calls.append(task)
+            return "died", None
+
+    monkeypatch.setattr(_worker, "SHARED", Dying())
+    verdict = Math().grade("\\boxed{\\sum_{k=1}^{n} k^3}", {"gold": "\\frac{n^2(n+1)^2}{4}"})
+    assert (verdict.score, verdict.reason) == (0.0, "died")
+    assert calls == ["same", "same"]
 
 
 GOLDS = ["7", "(1,2)", "x^2+1", "[0,1)", "\\{1,2\\}", "x=3", "\\text{yes}", "\\frac{n(n+1)}{2}", "y=2x+1", "x>3"]

@@ -160,7 +160,10 @@ class Math(Reward):
             return Verdict(0.0, found.reason)
         gold = gold_text(row[self.gold_column])
         assert gold is not None
-        verdict = _judged(self.kind, gold, found, self.case, self.policy, self.max_nesting)
+        try:
+            verdict = _judged(self.kind, gold, found, self.case, self.policy, self.max_nesting)
+        except _WorkerFailed as error:
+            verdict = Verdict(None, "harness_error", None, {"problem": f"the symbolic worker: {error}"})
         return replace(verdict, extracted=found.text)
 
 
@@ -220,6 +223,8 @@ def _form_problem(form: forms.Form) -> str | None:
 def _readable(text: str) -> bool:
     """Return whether math-verify reads a formula that our reader does not; a worker that cannot say is no objection."""
     state, result = _worker.SHARED.call("read", {"gold": text}, WORKER_SECONDS)
+    if state == "died":
+        state, result = _worker.SHARED.call("read", {"gold": text}, WORKER_SECONDS)
     return state == "unavailable" or (state == "done" and bool(result))
 
 
@@ -237,7 +242,7 @@ def _judged(kind: str, gold: str, found: Extracted, case: bool, policy: Policy, 
 
 
 def _compared(gold: str, found: Extracted, case: bool, policy: Policy, max_nesting: int) -> Verdict:
-    form = _gold_form(gold)
+    form, answer = _gold_form(gold), None
     try:
         answer = _answer_form(found, max_nesting)
         if case and form.kind == answer.kind == "word" and _letters(gold, True) != _letters(found.text, True):
@@ -246,7 +251,7 @@ def _compared(gold: str, found: Extracted, case: bool, policy: Policy, max_nesti
             return _yes_or_no(choice_letter(found.text) == letter or same_answer(form, answer, policy), {})
         return _yes_or_no(same_answer(form, answer, policy), {"kind": form.kind})
     except Undecided:
-        return _asked(form.text, answer.text)
+        return _asked(form.text, found.text if answer is None else answer.text)
     except (TooLarge, RecursionError) as error:
         return Verdict(0.0, "limit", None, {"problem": str(error)[:200]})
     except (NotUnderstood, Undefined) as error:
@@ -262,19 +267,28 @@ def _answer_form(found: Extracted, max_nesting: int) -> forms.Form:
     return forms.Form("list", found.text, members)
 
 
+class _WorkerFailed(RuntimeError):
+    """The symbolic worker cannot work at all; raised so that no cache remembers it as a verdict."""
+
+
 def _asked(gold: str, answer: str) -> Verdict:
-    """Ask the symbolic worker; what the answer makes it do is the answer's fault."""
+    """Ask the symbolic worker, twice if it died under the question; what the answer makes it do is the answer's fault.
+
+    Raises:
+        _WorkerFailed: It cannot be started, or lacks its packages.
+    """
+    detail = {"by": "math-verify"}
     for _ in range(2):
         state, result = _worker.SHARED.call("same", {"gold": gold, "answer": answer}, WORKER_SECONDS)
         if state == "done":
-            return _yes_or_no(bool(result), {"by": "math-verify"})
-        if state == "failed":
-            return Verdict(0.0, "wrong", None, {"by": "math-verify", "problem": str(result)})
+            return _yes_or_no(bool(result), detail)
         if state == "timeout":
-            return Verdict(0.0, "timeout", None, {"by": "math-verify"})
-        if state == "died" and result is None:
-            return Verdict(0.0, "died", None, {"by": "math-verify"})
-    return Verdict(None, "harness_error", None, {"problem": str(result)})
+            return Verdict(0.0, "timeout", None, detail)
+        if state == "unavailable" or result in ("ImportError", "ModuleNotFoundError"):
+            raise _WorkerFailed(str(result))
+        if state == "failed":
+            return Verdict(0.0, "wrong", None, {**detail, "problem": str(result)})
+    return Verdict(0.0, "died", None, detail)
 
 
 def _yes_or_no(right: bool, detail: dict[str, Any]) -> Verdict:
