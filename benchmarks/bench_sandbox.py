@@ -216,7 +216,12 @@ def resident_kb(pid: int) -> int:
 def worker_kb() -> int:
     """Return the resident memory of the largest worker of this process."""
     pids = [worker.process.pid for pool in _pool._pools.values() for worker in pool.workers]
-    return max(map(resident_kb, pids))
+    return max(resident_kb(child) for pid in pids for child in (pid, *children(pid)))
+
+
+def children(pid: int) -> list[int]:
+    """Return the direct children of a process: under bubblewrap the worker is one."""
+    return [int(text) for text in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()]
 
 
 def main() -> int:
