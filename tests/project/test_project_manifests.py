@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import grpo_rlvr
+import rlvr_rewards
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = (
@@ -39,7 +40,7 @@ def test_every_version_is_the_packages() -> None:
         read("server.json")["version"],
     ]
     versions += [package["version"] for package in read("server.json")["packages"]]
-    assert set(versions) == {grpo_rlvr.__version__}
+    assert set(versions) == {grpo_rlvr.__version__} == {rlvr_rewards.__version__}
 
 
 def test_descriptions_agree_and_fit_their_limits() -> None:
