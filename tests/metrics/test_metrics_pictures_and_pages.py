@@ -40,6 +40,13 @@ def test_the_svg_shows_the_verdict_the_curves_and_the_break(broken):
     assert len([e for e in root.iter() if e.tag.endswith("polyline")]) == 8
 
 
+def test_a_gamed_reward_is_drawn_beside_the_measure_that_falls():
+    log = parse(ROOT / "tests" / "data" / "logs" / "tiny_runs" / "length_rewarded.txt")
+    root = ElementTree.fromstring(picture_svg(log))
+    words = {element.text for element in root.iter() if element.tag.endswith("text")}
+    assert {"reward", "accuracy"} <= words
+
+
 def test_a_constant_curve_can_be_drawn(simulate, console):
     columns = simulate(4, 30)
     columns["reward"] = np.zeros(30)

@@ -10,6 +10,7 @@ from grpo_rlvr.metrics.engine import judge_parsed
 from grpo_rlvr.metrics.limits import CUT_SHARE, GRAD_EXPLODED, KL_HIGH
 from grpo_rlvr.metrics.names import QUANTITIES
 from grpo_rlvr.metrics.parsing import ParsedLog
+from grpo_rlvr.metrics.rules_trend import is_task
 from grpo_rlvr.metrics.signals import FEW, Signal, Signals
 from grpo_rlvr.models.recommend import Recommendation
 
@@ -54,6 +55,15 @@ class Panel:
         """True when the break lies in the second half: its label then stands to the left of it."""
         return self.break_row is not None and self.break_row > (float(self.rows[0]) + float(self.rows[-1])) / 2
 
+    @property
+    def is_high(self) -> bool:
+        """True when the curve runs high beside the break's label, which then stands at the foot of the panel."""
+        if self.break_row is None:
+            return False
+        beside = self.smooth[self.rows <= self.break_row] if self.is_late else self.smooth[self.rows >= self.break_row]
+        middle = (float(self.values.min()) + float(self.values.max())) / 2
+        return len(beside) > 0 and float(beside.mean()) > middle
+
 
 def panels(parsed: ParsedLog, result: Recommendation | None = None) -> list[Panel]:
     """The curves that carry the verdict, four at most.
@@ -67,7 +77,8 @@ def panels(parsed: ParsedLog, result: Recommendation | None = None) -> list[Pane
     chosen: list[Signal] = []
     if result.labels[0].label == "reward_hacking":
         wanted = ("reward", *wanted)
-        chosen = [signal for signal in signals.accuracies if signal.n >= 2][:2]
+        tasks = [*signals.accuracies, *(signal for signal in signals.components if is_task(signal.series.detail))]
+        chosen = [signal for signal in tasks if signal.n >= 2][:2]
     for name in dict.fromkeys(wanted):
         signal = signals.get(name)
         if signal is not None and signal.n >= 2 and len(chosen) < PANELS:
@@ -139,10 +150,18 @@ def _draw(axes: Any, panel: Panel) -> None:
     axes.set_title(panel.title, fontsize=10, loc="left", color=INK)
     if panel.break_row is not None:
         axes.axvline(panel.break_row, color=BREAK, linewidth=1.2, linestyle="--")
-        late = panel.is_late
-        axes.annotate(f"break, row {panel.break_row}", (panel.break_row, 0.97), xycoords=("data", "axes fraction"),
-                      color=BREAK, fontsize=8, va="top", ha="right" if late else "left",
-                      xytext=(-3 if late else 3, 0), textcoords="offset points")  # fmt: skip
+        side = {"ha": "right", "xytext": (-3, 0)} if panel.is_late else {"ha": "left", "xytext": (3, 0)}
+        height, anchor = (0.04, "bottom") if panel.is_high else (0.97, "top")
+        axes.annotate(
+            f"break, row {panel.break_row}",
+            (panel.break_row, height),
+            xycoords=("data", "axes fraction"),
+            textcoords="offset points",
+            color=BREAK,
+            fontsize=8,
+            va=anchor,
+            **side,
+        )
     if panel.limit is not None:
         axes.axhline(panel.limit, color=LIMIT, linewidth=1, linestyle=":")
         axes.annotate(f"limit {panel.limit:g}", (0.99, panel.limit), xycoords=("axes fraction", "data"),
@@ -217,7 +236,9 @@ def _svg_panel(panel: Panel, left: float, top: float) -> list[str]:
         x = place(panel.break_row, low)[0]
         parts.append(f'<path d="M{x:.1f} {y0:.1f}V{y1:.1f}" stroke="{BREAK}" stroke-dasharray="5 3"/>')
         side = (x - 3, "end") if panel.is_late else (x + 3, "start")
-        parts.append(text(side[0], y0 + 9, f"break, row {panel.break_row}", BREAK, 10, side[1]))
+        parts.append(
+            text(side[0], y1 - 5 if panel.is_high else y0 + 9, f"break, row {panel.break_row}", BREAK, 10, side[1])
+        )
     if panel.limit is not None:
         y = place(first, panel.limit)[1]
         parts.append(f'<path d="M{x0:.1f} {y:.1f}H{x1:.1f}" stroke="{LIMIT}" stroke-dasharray="2 3"/>')

@@ -100,7 +100,7 @@ def reward_hacking(s: Signals, c: Context) -> LabelFinding | None:
     if reward is None or reward.falls:
         return None
     tasks = [signal for signal in s.accuracies if signal.series.quantity == "accuracy" or signal.n >= 3]
-    tasks += [signal for signal in s.components if _is_task(signal.series.detail)]
+    tasks += [signal for signal in s.components if is_task(signal.series.detail)]
     for task in tasks:
         if task.n < 3 or (task.series.quantity != "reward" and _same_column(task, reward)):
             continue
@@ -118,7 +118,7 @@ def reward_hacking(s: Signals, c: Context) -> LabelFinding | None:
     return None
 
 
-def _is_task(name: str) -> bool:
+def is_task(name: str) -> bool:
     """Reward functions that judge the task itself, by their names."""
     return any(
         word in name.lower()
