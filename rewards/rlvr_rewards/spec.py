@@ -32,6 +32,8 @@ REGISTRY: Mapping[str, tuple[str, str]] = {
 }
 # The arguments that are rewards themselves, given as specs.
 NESTED: Mapping[str, tuple[str, ...]] = {"length_penalty": ("reward",), "composite": ("answer", "format")}
+# Further names that people write; the canonical one stands in records and digests.
+ALIASES: Mapping[str, str] = {"unit_tests": "unit_test"}
 KEYS = ("reward", "args", "weight")
 
 Spec = Mapping[str, Any]
@@ -144,6 +146,7 @@ def _mapping(spec: Any) -> Mapping[Any, Any]:
 def _name(name: Any) -> str:
     if not isinstance(name, str) or not name.strip():
         raise RewardSpecError(f"a reward spec needs 'reward': a name or 'file.py:function'; got {name!r}")
+    name = str(ALIASES.get(name, name))
     if _is_user(name) or name in REGISTRY:
         return name
     if name.endswith(".py"):

@@ -5,7 +5,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rlvr_rewards._core import Completion, Reason, Reward, RewardSpecError, Row, Verdict, one_of, rows_of, text_of
+from rlvr_rewards._core import Completion, Reason, Reward, RewardSpecError, Row, Verdict, one_of, text_of
 from rlvr_rewards._program import extract
 from rlvr_rewards.sandbox import _advice, _judge, _plan, _probe
 from rlvr_rewards.sandbox._launch import LEVELS
@@ -98,17 +98,9 @@ class UnitTest(Reward):
 
     # -- the reward's faces --------------------------------------------------------------------------------------------
 
-    def __call__(self, completions: Sequence[Completion], **columns: Any) -> list[float | None]:
-        """Score a batch as TRL's `reward_funcs` do; see `Reward.__call__`.
-
-        Raises:
-            SandboxUnavailable: No protection works on this machine, so nothing was run.
-        """
-        present = [name for name in self.may_read if isinstance(columns.get(name), Sequence)]
-        rows = rows_of((*self.reads, *present), completions, columns)
-        verdicts = self.grade_batch(completions, rows)
-        self.log(verdicts, columns.get("log_extra"), columns.get("log_metric"))
-        return [verdict.score for verdict in verdicts]
+    def columns_among(self, given: Mapping[str, Any], count: int) -> tuple[str, ...]:
+        """Return the columns to read out of those given: `tests`, and the optional ones that are there."""
+        return (*self.reads, *(name for name in self.may_read if isinstance(given.get(name), Sequence)))
 
     def judge_row(self, row: Row) -> str | None:
         """Return why the row cannot be graded: tests that do not parse, assert nothing, or need what is not there."""

@@ -235,3 +235,21 @@ def test_an_argument_that_is_a_reward_already_is_kept() -> None:
 
     inner = Exact()
     assert Composite(inner).answer is inner
+
+
+def test_unit_tests_is_another_name_of_unit_test() -> None:
+    assert build({"reward": "unit_tests"}).__name__ == build({"reward": "unit_test"}).__name__
+    assert digest([{"reward": "unit_tests"}])["digest"] == digest([{"reward": "unit_test"}])["digest"]
+
+
+def test_a_composite_hands_optional_columns_to_the_unit_tests_inside_it() -> None:
+    inner = {"reward": "unit_tests", "args": {"style": "io"}}
+    reward = build(
+        {
+            "reward": "composite",
+            "args": {"answer": inner, "format": {"reward": "format", "args": {"tags": ["answer"], "outside": "tail"}}},
+        }
+    )
+    given = {"tests": [[]], "files": [{"a.txt": "x"}], "entry_point": [None], "other": [1]}
+    assert {"tests", "files"} <= set(reward.columns_among(given, 1))  # type: ignore[attr-defined]
+    assert "other" not in reward.columns_among(given, 1)  # type: ignore[attr-defined]
