@@ -146,9 +146,9 @@ def _mapping(spec: Any) -> Mapping[Any, Any]:
 def _name(name: Any) -> str:
     if not isinstance(name, str) or not name.strip():
         raise RewardSpecError(f"a reward spec needs 'reward': a name or 'file.py:function'; got {name!r}")
-    name = str(ALIASES.get(name, name))
-    if _is_user(name) or name in REGISTRY:
-        return name
+    known = ALIASES.get(name, name)
+    if _is_user(known) or known in REGISTRY:
+        return str(known)
     if name.endswith(".py"):
         raise RewardSpecError(f"reward {name!r} names a file; say which function of it, as '{name}:function'")
     raise RewardSpecError(
