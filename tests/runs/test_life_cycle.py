@@ -101,11 +101,12 @@ def test_stop_saves_a_checkpoint_at_the_step_it_was_in(workspace, held_run, ende
     assert [row["step"] for row in metric_rows(held_run, workspace)] == [1, 2, 3, 4]
 
 
+@pytest.mark.slow
 def test_forced_stop_leaves_no_process(workspace, held_run, alive):
     status = stop_run(held_run, workspace, force=True)
     assert status.state == "stopped" and "force" in status.message
     assert alive(held_run) == []
-    assert status.checkpoints[-1] == 3 or status.checkpoints[-1] == 2
+    assert status.checkpoints[-1] in (2, 3)
 
 
 @pytest.mark.slow
