@@ -273,3 +273,29 @@ def test_a_module_that_leads_out_of_the_folder_is_not_read(tmp_path: Path) -> No
     (inner / "linked.py").symlink_to(tmp_path / "outside.py")
     text = "from linked import f\nGRPOTrainer(model='m', reward_funcs=f, args=GRPOConfig())\n"
     assert load_config(text, "t.py", path=inner / "t.py").setup["rewards"] == [{"name": "f"}]
+
+
+UNSLOTH = """\
+from unsloth import FastLanguageModel
+from trl import GRPOConfig, GRPOTrainer
+from vllm import SamplingParams
+
+model, tokenizer = FastLanguageModel.from_pretrained("base", load_in_4bit=True, fast_inference=True)
+model = FastLanguageModel.get_peft_model(model, r=32)
+args = GRPOConfig(
+    use_vllm=True, vllm_sampling_params=SamplingParams(min_p=0.1), unsloth_num_chunks=-1,
+    per_device_train_batch_size=1, gradient_accumulation_steps=1, num_generations=4, num_generation=8,
+)
+trainer = GRPOTrainer(model=model, args=args, train_dataset=rows, reward_funcs=[score])
+"""
+
+
+def test_what_unsloth_patches_is_no_error_and_a_typo_still_is() -> None:
+    def errors(text: str) -> set[str]:
+        loaded = load_config(text, "train.py")
+        result = check(loaded.config, parse_setup(loaded.setup), trl_version="0.22.2", loaded=loaded)
+        return {finding.fields[0] for finding in result.findings if finding.severity == "error"}
+
+    assert errors(UNSLOTH) == {"num_generation"}
+    without = errors(UNSLOTH.replace("from unsloth import", "from own import"))
+    assert {"num_generations", "unsloth_num_chunks", "vllm_sampling_params"} <= without

@@ -39,6 +39,8 @@ def fired(found: list[Any], *severities: str) -> set[str]:
         ("same value for every completion of a prompt", "reward-constant-in-group"),
         ("always 1.0", "reward-constant-in-group"),
         ("1.0 for every completion", "reward-constant-in-group"),
+        ("[0.0 for _ in completions]", "reward-constant-in-group"),
+        ("[1] * len(completions)", "reward-constant-in-group"),
     ],
 )
 def test_wrong_return_values_are_errors(findings: Any, returns: str, rule: str) -> None:
@@ -58,7 +60,7 @@ def test_wrong_return_values_are_errors(findings: Any, returns: str, rule: str) 
         "1.0 if correct else 0.0",
         "list[float]",
         "scores in [-1, 1]",
-        "[1.0] * len(completions)",
+        "[0.0 if wrong(text) else 1.0 for text in completions]",
         "finite, never inf",
     ],
 )
@@ -217,3 +219,24 @@ def test_a_hidden_column_is_an_error_only_for_a_reward_that_reads_it(findings: A
     for reads in ("", "completion lengths", "'x' in completion"):
         found = findings({}, {"dataset": data, "rewards": [reward(reads=reads)]})
         assert not fired(found, "error", "warning") and "column-left-out-of-rewards" in fired(found, "info")
+
+
+@pytest.mark.parametrize(
+    "signature",
+    [
+        "completions, gold, **kwargs",
+        "(completions, gold, **kwargs)",
+        "score(completions: dict[str, int], gold, **kwargs) -> list[float]",
+        "Judge.__call__(self, completions, gold, **kwargs)",
+        ["completions", "gold", "**kwargs"],
+    ],
+)
+def test_a_signature_is_read_in_the_shapes_people_write(findings: Any, signature: Any) -> None:
+    setup = {"dataset": STRING, "rewards": [{"name": "score", "signature": signature}]}
+    assert "reward-required-parameter-missing" in fired(findings({}, setup), "error")
+
+
+@pytest.mark.parametrize("signature", ["make_reward(config)", "takes completions, gold and more", "not stated"])
+def test_a_text_that_is_no_signature_says_nothing(findings: Any, signature: str) -> None:
+    found = findings({}, {"dataset": STRING, "rewards": [{"name": "score", "signature": signature}]})
+    assert not {"reward-required-parameter-missing", "reward-without-kwargs"} & set(fired(found, "error"))

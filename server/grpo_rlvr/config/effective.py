@@ -171,6 +171,8 @@ def _generation(config: ConfigView, facts: Facts) -> str:
             return f"vLLM in the training processes (colocate{part}){corrected}"
         if facts.server:
             return f"a vLLM server{corrected}"
+        if facts.unsloth:
+            return "vLLM inside the process, built and fed by unsloth"
         if facts.vllm_mode == "device":
             return "vLLM on a GPU of its own"
         return f"vLLM in mode {facts.vllm_mode!r}, which TRL does not know"

@@ -198,6 +198,12 @@ class Facts:
         stated = self.config.effective("bf16")
         return not self.config.flag("fp16") if stated is None and self.trl_is(">=0.19") else bool(stated)
 
+    @property
+    def unsloth(self) -> bool:
+        """Whether unsloth's patched config and trainer run: they fit the batch to the group and generate in process."""
+        stated = self.setup.get("trainer")
+        return bool(stated.get("unsloth")) if isinstance(stated, Mapping) else "unsloth" in str(stated or "").lower()
+
     # ------------------------------------------------------------------ generation
     @property
     def use_vllm(self) -> bool:
@@ -206,9 +212,11 @@ class Facts:
 
     @cached_property
     def vllm_mode(self) -> str | None:
-        """colocate, server, or device (a GPU of its own, up to 0.15); None without vLLM."""
+        """colocate, server, device (a GPU of its own, up to 0.15), or unsloth (its own engine); None without vLLM."""
         if not self.use_vllm:
             return None
+        if self.unsloth:
+            return "unsloth"
         if self.trl_is("<0.16"):
             return "device"
         return self.config.text("vllm_mode") if self.config.exists("vllm_mode") else "server"

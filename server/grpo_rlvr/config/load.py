@@ -157,7 +157,7 @@ def _from_python(text: str, name: str, kind: Format, path: Path | None) -> Loade
     notes = tuple(f"{field}: not read ({reason})." for field, reason in {**read.unread, **around.unread}.items())
     if setup.get("trainer", {}).get("unsloth"):
         notes += (
-            "The script imports unsloth, which patches TRL's config and trainer; the rules speak about TRL itself.",
+            "The script imports unsloth, which patches TRL's config and trainer: what it fits itself is not judged.",
         )
     lines = {**around.lines, **read.lines, "": read.call.lineno}
     return LoadedConfig(

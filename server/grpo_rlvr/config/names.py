@@ -147,5 +147,7 @@ ELSEWHERE: dict[str, str] = {
         "an option of the command line or of your script (ScriptArguments)",
     ),
 }  # fmt: skip
+# What unsloth's patched GRPOConfig adds, beside the names that start with unsloth_.
+UNSLOTH = ("vllm_sampling_params", "max_seq_length")
 # Keys that move into model_init_kwargs as they are.
 MODEL_INIT = ("dtype", "torch_dtype", "attn_implementation")

@@ -14,6 +14,9 @@ SHIPPED_READS = {
 }
 Kind = Literal["function", "method", "lambda", "partial", "closure", "object", "unknown"]
 _DEF = re.compile(r"(?:async\s+)?def\s+\w+\s*\(")
+# A definition without its keyword is told from a factory's call by what TRL passes to every reward.
+_PASSED = re.compile(r"\b(completions|prompts)\b")
+_HEAD = re.compile(r"[\w.]*\s*\(")
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,9 @@ class Signature:
 
 
 def parse_signature(text: Any) -> Signature:
-    """Return what a signature text such as `def reward(completions, **kwargs)` says."""
+    """Return what a signature says: `def f(completions, **kwargs)`, `f(completions)`, or the parameters alone."""
+    if isinstance(text, list | tuple):
+        text = ", ".join(str(parameter) for parameter in text)
     return _parsed(text) if isinstance(text, str) else Signature()
 
 
@@ -52,7 +57,7 @@ def _parsed(text: str) -> Signature:
         return _from_lambda(stripped)
     match = _DEF.search(stripped)
     if match is None:
-        return Signature(kind)
+        return _without_keyword(kind, stripped)
     head = _balanced(stripped, match.end() - 1)
     if head is None:
         return Signature(kind)
@@ -80,6 +85,14 @@ def _kind(text: str) -> Kind:
     if _DEF.match(text):
         return "function"
     return "object" if re.match(r"(callable )?(object|instance)", text) else "unknown"
+
+
+def _without_keyword(kind: Kind, text: str) -> Signature:
+    if kind not in ("unknown", "method") or not _PASSED.search(text):
+        return Signature(kind)
+    head = _HEAD.match(text)
+    parsed = _parsed(f"def reward{text[head.end() - 1 :]}" if head else f"def reward({text})")
+    return replace(parsed, kind=kind if kind == "method" else parsed.kind) if parsed.known else Signature(kind)
 
 
 def _balanced(text: str, start: int) -> str | None:

@@ -123,7 +123,9 @@ def _group_message(batch: Batch, parts: str) -> str:
     ),
     fix_safety="Changes the batch, and with it what an update averages over.",
 )
-def batch_not_divisible_by_group(config: ConfigView, batch: Batch) -> Outcome:
+def batch_not_divisible_by_group(config: ConfigView, batch: Batch, facts: Facts) -> Outcome:
+    if facts.unsloth:
+        return not_applicable("unsloth fits the batch to the group itself")
     if batch.whole_groups:
         return PASS
     factor = batch.group // math.gcd(batch.completions, batch.group)
@@ -161,7 +163,9 @@ def batch_not_divisible_by_group(config: ConfigView, batch: Batch) -> Outcome:
     sources=("huggingface/trl#2858",),
     fix_safety="Changes the batch, and with it what an update averages over.",
 )
-def micro_batch_not_divisible_by_group(batch: Batch) -> Outcome:
+def micro_batch_not_divisible_by_group(batch: Batch, facts: Facts) -> Outcome:
+    if facts.unsloth:
+        return not_applicable("unsloth fits the batch to the group itself")
     if batch.whole_groups:
         return PASS
     factor = batch.group // math.gcd(batch.completions, batch.group)

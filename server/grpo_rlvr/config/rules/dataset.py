@@ -94,8 +94,7 @@ def dataset_type_refused(facts: Facts) -> Outcome:
 def streaming_refused(facts: Facts) -> Outcome:
     if not streams(facts):
         return PASS
-    what = "refuses iterable datasets" if facts.trl_is(">=0.17") else "does not keep the completions of one prompt "
-    "together"
+    what = "refuses iterable datasets" if facts.trl_is(">=0.17") else "takes the groups apart"
     return fail(
         "dataset.streaming",
         "dataset.type",

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
+from grpo_rlvr.config.facts import Facts
 from grpo_rlvr.config.lifetimes import Lifetime, lifetime
-from grpo_rlvr.config.names import ELSEWHERE, FOREIGN, MODEL_INIT, RENAMED, Replacement
+from grpo_rlvr.config.names import ELSEWHERE, FOREIGN, MODEL_INIT, RENAMED, UNSLOTH, Replacement
 from grpo_rlvr.config.rule import PASS, Example, Fail, Outcome, fail, not_applicable, rule
 from grpo_rlvr.config.tables import Table, is_newer_than_tables
 from grpo_rlvr.config.versions import Versions
@@ -95,7 +96,7 @@ def removed_kwarg(config: ConfigView) -> Outcome:
     fix_safety="Safe only where the older release has the same option under another name.",
 )
 def not_yet_existing_kwarg(config: ConfigView, versions: Versions) -> Outcome:
-    names = _unknown(config, lambda name, life: life.removed is None and life.arrives is not None)
+    names = _unknown(config, lambda name, life: life.arrives is not None and not _may_be_there(life, versions))
     found = []
     for name in names:
         life = lifetime(name, config.table)
@@ -110,6 +111,33 @@ def not_yet_existing_kwarg(config: ConfigView, versions: Versions) -> Outcome:
             advice = f"{note} Upgrade to {life.arrives} or later, or leave it out."
             found.append(fail(name, value=config.given.get(name), message=advice, unset=(name,)))
     return found or PASS
+
+
+def _may_be_there(life: Lifetime, versions: Versions) -> bool:
+    # Inherited, and the setup does not say which transformers is installed: pip takes the newest that TRL admits.
+    return (life.arrives or "").startswith("transformers") and versions.get("transformers") is None
+
+
+@rule(
+    "kwarg-of-newer-transformers",
+    severity="info",
+    what="The kwarg is inherited from a transformers newer than the one that this TRL was released with.",
+    why="With the older transformers GRPOConfig raises TypeError; the setup does not say which one is installed.",
+    bad=Example({"trackio_space_id": "me/runs"}, {"versions": {"trl": "0.26.2"}}),
+    good=Example({"trackio_space_id": "me/runs"}, {"versions": {"trl": "0.26.2", "transformers": "4.57.6"}}),
+    sources=("transformers wheels 4.46 to 5.24",),
+)
+def kwarg_of_newer_transformers(config: ConfigView, versions: Versions) -> Outcome:
+    names = _unknown(config, lambda name, life: _may_be_there(life, versions))
+    return [
+        fail(
+            name,
+            "versions.transformers",
+            value=config.given.get(name),
+            message=f"{name} exists from {lifetime(name, config.table).arrives} on. State versions.transformers.",
+        )
+        for name in names
+    ] or PASS
 
 
 @rule(
@@ -149,11 +177,13 @@ def argument_of_something_else(config: ConfigView) -> Outcome:
     sources=("trl wheels 0.14 to 1.16",),
     fix_safety="A guess at what was meant, except for names that other libraries use for the same option.",
 )
-def unknown_kwarg(config: ConfigView, versions: Versions) -> Outcome:
+def unknown_kwarg(config: ConfigView, versions: Versions, facts: Facts) -> Outcome:
     if is_newer_than_tables(versions.trl):
         return not_applicable(f"TRL {versions.trl} is newer than the tables and may have kwargs that they lack")
     found = []
     names = _unknown(config, lambda name, life: not life.known and name not in ELSEWHERE)
+    if facts.unsloth:
+        names = [name for name in names if not name.startswith("unsloth_") and name not in UNSLOTH]
     for name in names[:MAX_NAMES]:
         note = f"GRPOConfig has no {name}."
         if name in FOREIGN:
@@ -263,6 +293,7 @@ def deprecated_inherited_kwarg(config: ConfigView, table: Table) -> Outcome:
 RULES = (
     removed_kwarg,
     not_yet_existing_kwarg,
+    kwarg_of_newer_transformers,
     argument_of_something_else,
     unknown_kwarg,
     deprecated_kwarg,

@@ -196,7 +196,7 @@ def reference_without_parameter_adapter(facts: Facts) -> Outcome:
     sources=("huggingface/trl#2856",),
 )
 def lora_weights_stale_in_vllm(facts: Facts) -> Outcome:
-    if not facts.use_vllm or not facts.peft or not facts.trl_is("<=0.15.0"):
+    if not facts.use_vllm or facts.unsloth or not facts.peft or not facts.trl_is("<=0.15.0"):
         return PASS
     return fail(
         "use_vllm",
@@ -245,6 +245,8 @@ def quantized_without_adapter(facts: Facts) -> Outcome:
 def four_bit_base_with_vllm(facts: Facts) -> Outcome:
     if facts.quantized != "4bit" or not facts.use_vllm or facts.peft is False:
         return PASS
+    if facts.unsloth:
+        return not_applicable("unsloth loads the adapter into its own vLLM engine")
     return fail(
         "model.quantized",
         "use_vllm",

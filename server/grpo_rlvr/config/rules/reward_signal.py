@@ -111,6 +111,17 @@ def _literal_shape(text: str) -> Shape | Literal[""] | None:
     return None
 
 
+def _same_number_for_all(text: str) -> bool:
+    """Return whether a Python expression such as `[0.0 for _ in completions]` or `[1] * 8` holds one number only."""
+    try:
+        node = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) and isinstance(node.left, ast.List):
+        return len(node.left.elts) == 1 and isinstance(node.left.elts[0], ast.Constant)
+    return isinstance(node, ast.ListComp) and isinstance(node.elt, ast.Constant)
+
+
 _SHAPES: dict[str, str] = {
     "dict": "a dict, whose keys would be taken for the rewards",
     "single": "another number of values than there are completions",
@@ -200,7 +211,8 @@ def reward_constant_in_group(setup: Setup) -> Outcome:
         )
 
     def judge(reward: Reward) -> Fail | None:
-        if not _CONSTANT.search(reward.returns) or _SUSPECTED.search(reward.returns):
+        stated = _CONSTANT.search(reward.returns) and not _SUSPECTED.search(reward.returns)
+        if not stated and not _same_number_for_all(reward.returns):
             return None
         alone = "" if count == 1 else " and adds nothing to the other rewards' differences"
         return fail(

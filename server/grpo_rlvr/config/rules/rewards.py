@@ -187,14 +187,15 @@ def reward_names_collide(setup: Setup) -> Outcome:
 def reward_without_name(setup: Setup) -> Outcome:
     def judge(reward: Reward) -> Fail | None:
         named = "__name__" in reward.text and not re.search(r"\b(without|no|lacks|missing) (a )?__name__", reward.text)
-        nameless = reward.signature.kind in ("partial", "method", "object") and not named
+        partial = reward.signature.kind == "partial" or "partial(" in reward.name
+        nameless = (partial or reward.signature.kind in ("method", "object")) and not named
         if not nameless:
             return None
         return fail(
             *reward.fields("signature"),
             *reward.fields("name")[:2],
-            value=reward.text,
-            message=f"{reward.shown} is a {'partial' if reward.signature.kind == 'partial' else 'callable object'} "
+            value=reward.text or reward.name,
+            message=f"{reward.shown} is a {'partial' if partial else 'callable object'} "
             "without __name__, which TRL reads before 1.9. Set __name__ on it, wrap it in a def, or use trl>=1.9.",
         )
 
