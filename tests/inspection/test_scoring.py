@@ -271,3 +271,20 @@ def test_weights_that_pay_wrong_answers_as_much_as_right_ones_are_told(
     assert told
     assert told[0] in read(loose.reading_id).gate.warnings
     assert not any("earn as much" in note for note in apart.notes)
+
+
+def test_rewards_that_read_the_row_are_known_for_it_although_the_data_repeats(workspace: Workspace) -> None:
+    """Answers that repeat every three prompts put the same answer at every distance that three divides."""
+    samples = [
+        {
+            "prompt": f"{'abcd'[number % 4]}{number}=",
+            "completion": f"<answer>{number % 3 if number < 30 else 9}</answer>",
+            "letter": "abcd"[number % 4],
+            "gold": str(number % 3),
+            "group": number // 4,
+        }
+        for number in range(60)
+    ]
+    result = inspection.score(samples, [RewardSpec(reward="exact")], workspace)
+    assert result.rewards[0].reads_row is True
+    assert result.route.success_rate is not None and result.route.success_rate.value == 0.5

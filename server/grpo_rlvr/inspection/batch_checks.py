@@ -1,5 +1,6 @@
 """Attacks on how a reward uses its batch: another row, another order, the same again, the other form."""
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -88,11 +89,14 @@ def moves(samples: Samples, calls: Sequence[Called]) -> list[tuple[int, int]]:
         for row in range(len(samples.rows))
     ]
     order = sorted(range(len(samples.rows)), key=lambda row: -best[row])
+    # Targets in a random order of their own: data often repeats at even distances, and then every target at a fixed
+    # distance has the donor's answer.
+    targets = list(range(len(samples.rows)))
+    random.Random(0).shuffle(targets)
     pairs: list[tuple[int, int]] = []
     for place, donor in enumerate(order[: _affordable(calls, MOVED_SECONDS, MOVED_CALLS, MOVED)]):
-        # Start looking half a list away, so that targets are spread over the prompts.
-        for step in range(len(order)):
-            target = order[(place + len(order) // 2 + step) % len(order)]
+        for step in range(len(targets)):
+            target = targets[(place + step) % len(targets)]
             if samples.groups[target] != samples.groups[donor] and references[target] != references[donor]:
                 pairs.append((target, donor))
                 break
