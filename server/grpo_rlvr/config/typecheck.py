@@ -1,9 +1,14 @@
-"""Which values have a type that the option cannot take."""
+"""Which values have a type that the option cannot take: the version's JSON Schema, with what TRL also accepts."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
-from grpo_rlvr.config.tables import Table
+from jsonschema import Draft202012Validator
+from jsonschema.protocols import Validator
+from jsonschema.validators import extend
+
+from grpo_rlvr.config.tables import Table, table
 from grpo_rlvr.config.view import as_mapping
 
 # Options whose annotation grew or lost None between releases while None kept meaning "no limit".
@@ -19,50 +24,46 @@ NAMES = {
 }
 
 
+# A switch that is None, 0 or 1 is off or on, whatever its annotation says; TRL never rounds a float to a whole number.
+_TYPES = Draft202012Validator.TYPE_CHECKER.redefine_many(
+    {
+        "boolean": lambda _, value: value is None or (isinstance(value, int) and value in (0, 1)),
+        "integer": lambda _, value: isinstance(value, int) and not isinstance(value, bool),
+        "object": lambda _, value: isinstance(value, Mapping),
+        "array": lambda _, value: isinstance(value, list | tuple),
+    }
+)
+_Checker: type[Validator] = extend(Draft202012Validator, type_checker=_TYPES)  # type: ignore[no-untyped-call]
+
+
+@lru_cache(maxsize=64)
+def _checker(trl: str, transformers: str) -> Validator:
+    return _Checker(table(trl, transformers).schema())
+
+
 def types_of(spec: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the JSON types of a field, empty when anything goes."""
     types = spec.get("type", ())
     return (types,) if isinstance(types, str) else tuple(types)
 
 
-def fits(value: Any, types: tuple[str, ...]) -> bool:
-    """Return whether a value is of one of the JSON types; a whole float counts as an integer only when it is one."""
-    if not types:
-        return True
-    if value is None:
-        # A switch that is None is off, whatever its annotation says.
-        return "null" in types or "boolean" in types
-    if isinstance(value, bool):
-        return "boolean" in types
-    if isinstance(value, int):
-        return "integer" in types or "number" in types or ("boolean" in types and value in (0, 1))
-    if isinstance(value, float):
-        return "number" in types
-    if isinstance(value, str):
-        return "string" in types
-    if isinstance(value, Mapping):
-        return "object" in types
-    return isinstance(value, list | tuple) and "array" in types
-
-
-def wrongly_typed(given: Mapping[str, Any], table: Table) -> dict[str, str]:
+def wrongly_typed(given: Mapping[str, Any], fields: Table) -> dict[str, str]:
     """Return the known kwargs whose value cannot be used, with what they take, e.g. `a whole number`."""
-    found: dict[str, str] = {}
-    for name, value in given.items():
-        spec = table.fields.get(name)
-        if spec is None:
-            continue
-        types = types_of(spec)
-        if name in NONE_IS_DEFAULT and value is None:
-            continue
-        if not fits(value, types) or _text_that_is_no_object(value, types):
-            found[name] = " or ".join(NAMES[kind] for kind in types if kind != "null") or "null"
-    return found
+    errors = _checker(fields.trl, fields.transformers).iter_errors(given)
+    wrong = {str(error.path[0]) for error in errors if error.validator == "type" and error.path}
+    wrong -= {name for name in NONE_IS_DEFAULT if given.get(name) is None}
+    texts = {name: value for name, value in given.items() if isinstance(value, str) and name in fields}
+    wrong |= {name for name, value in texts.items() if _text_that_is_no_object(value, types_of(fields.fields[name]))}
+    return {name: _wanted(types_of(fields.fields[name])) for name in given if name in wrong}
 
 
-def _text_that_is_no_object(value: Any, types: tuple[str, ...]) -> bool:
+def _wanted(types: tuple[str, ...]) -> str:
+    return " or ".join(NAMES[kind] for kind in types if kind != "null") or "null"
+
+
+def _text_that_is_no_object(value: str, types: tuple[str, ...]) -> bool:
     # Dict options accept text only because the command line can give nothing else: it must be JSON.
-    looks_like_dict = "object" in types and "string" in types and isinstance(value, str) and value.startswith("{")
+    looks_like_dict = "object" in types and "string" in types and value.startswith("{")
     return looks_like_dict and not as_mapping(value) and value.strip() != "{}"
 
 
