@@ -117,6 +117,9 @@ def test_explain_prints_a_rule(folder: Path, capsys: pytest.CaptureFixture[str])
         ["status", "train-20260101-000000-abcdef"],
         ["logs", "nonsense"],
         ["launch", "good.json"],
+        ["launch"],
+        ["launch", "good.json", "--resume", "train-20260101-000000-abcdef"],
+        ["launch", "--resume", "train-20260101-000000-abcdef"],
         ["explain", "no-such-rule"],
         ["runs", "--root", "no-such-folder"],
         ["new-reward", "not a name"],
@@ -151,3 +154,15 @@ def test_without_the_server_extra_the_command_says_what_to_install(tmp_path: Pat
     )  # fmt: skip
     assert done.returncode == 2
     assert "grpo-rlvr-training[server]" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("folder", ["filesystem root", "plugin folder"])
+def test_serving_where_nobody_would_look_is_refused(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "skills").mkdir()
+    monkeypatch.setattr("grpo_rlvr.cli.serving.CHECKOUT", tmp_path)
+    monkeypatch.setattr("grpo_rlvr.cli.serving.PLUGIN", tmp_path / "skills")
+    root = tmp_path.anchor if folder == "filesystem root" else str(tmp_path)
+    assert run(["serve", "--root", root]) == 2
+    assert "--root" in capsys.readouterr().err

@@ -95,7 +95,8 @@ def _add_sample_verbs(parsers: Any) -> None:
 
 def _add_run_verbs(parsers: Any) -> None:
     launch = _verb(parsers, "launch", verbs.launch, "Start a TRL run through the gate.")
-    launch.add_argument("spec", metavar="SPEC", help="JSON or YAML file")
+    launch.add_argument("spec", metavar="SPEC", nargs="?", help="JSON or YAML file")
+    launch.add_argument("--resume", metavar="RUN", help="continue this run from its last checkpoint instead")
     launch.add_argument("--stage", choices=STAGES, default="proof")
     launch.add_argument("--dry-run", action="store_true")
     launch.add_argument("--waive", metavar="REASON", help="start 'full' without a green smoke; the reason is recorded")

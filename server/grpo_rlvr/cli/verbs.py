@@ -153,8 +153,15 @@ def launch(options: argparse.Namespace) -> int:
     from grpo_rlvr.runs import launch as start
 
     place = workspace(options)
-    spec = run.load_run_spec(place, None, options.spec)
-    result = start(spec, place, stage=options.stage, dry_run=options.dry_run, waive=options.waive)
+    if options.resume:
+        if options.spec or options.waive:
+            raise InputError(
+                "a resumed run keeps its own spec", where="--resume", remedy="Give nothing but the run's id."
+            )
+        result = run.launch_training(place, resume=options.resume, dry_run=options.dry_run)
+    else:
+        spec = run.load_run_spec(place, None, options.spec)
+        result = start(spec, place, stage=options.stage, dry_run=options.dry_run, waive=options.waive or "")
     show(options, result, render.launch)
     return 1 if result.refusals else 0
 

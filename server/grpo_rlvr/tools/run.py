@@ -18,10 +18,19 @@ def launch_training(
     path: Annotated[str | None, Field(description="JSON or YAML file with the spec instead.")] = None,
     stage: Annotated[Stage, Field(description="proof: 2 steps; smoke: 10; full: all, after a green smoke.")] = "proof",
     dry_run: Annotated[bool, Field(description="Only return commands, files and refusals.")] = False,
+    resume: Annotated[
+        str | None, Field(description="Run id to continue from its last checkpoint; then spec and stage are its own.")
+    ] = None,
 ) -> LaunchResult:
     """Start a TRL GRPO run in the background if check and gate allow it; does not wait for it or override the gate."""
-    from grpo_rlvr.runs import launch
+    from grpo_rlvr.runs import launch, resume_run
 
+    if resume is not None:
+        if spec is not None or path is not None:
+            raise InputError(
+                "a resumed run keeps its own spec", where="argument 'resume'", remedy="Give nothing but the run's id."
+            )
+        return resume_run(resume, workspace, dry_run=dry_run)
     return launch(load_run_spec(workspace, spec, path), workspace, stage=stage, dry_run=dry_run)
 
 
