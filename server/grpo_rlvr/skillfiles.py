@@ -7,11 +7,13 @@ PACKAGE = Path(__file__).parent
 CHECKOUT = PACKAGE.parents[1]
 # A wheel carries copies there; a checkout never does, so that no stale copy can be served.
 BUNDLED = PACKAGE / "skill"
+# Plugins keep every skill in a folder of its own.
+PLUGIN = CHECKOUT / "skills" / NAME
 
 
 def skill_root() -> Path | None:
     """Return the folder with SKILL.md and references/, or None when this installation has neither."""
-    for folder in (CHECKOUT, BUNDLED):
+    for folder in (CHECKOUT, PLUGIN, BUNDLED):
         if (folder / "SKILL.md").is_file() and (folder / "references").is_dir():
             return folder
     return None

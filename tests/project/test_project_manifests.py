@@ -1,7 +1,11 @@
 """The manifests of the clients: valid JSON that agrees on name, version and command."""
 
+import functools
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +22,7 @@ MANIFESTS = (
     "server.json",
     ".claude-plugin/plugin.json",
     ".claude-plugin/marketplace.json",
+    "gemini-extension.json",
 )
 NAME = "grpo-rlvr-training"
 
@@ -27,7 +32,9 @@ def read(name: str) -> dict[str, Any]:
     return dict(json.loads((ROOT / name).read_text(encoding="utf-8")))
 
 
-@pytest.mark.parametrize("name", ["plugin.json", ".claude-plugin/plugin.json", ".claude-plugin/marketplace.json"])
+@pytest.mark.parametrize(
+    "name", ["plugin.json", ".claude-plugin/plugin.json", ".claude-plugin/marketplace.json", "gemini-extension.json"]
+)
 def test_the_plugin_has_one_name(name: str) -> None:
     assert read(name)["name"] == NAME
     assert re.search(rf"^name: {NAME}$", (ROOT / "SKILL.md").read_text(encoding="utf-8"), re.MULTILINE)
@@ -38,6 +45,7 @@ def test_every_version_is_the_packages() -> None:
         read("plugin.json")["version"],
         read(".claude-plugin/plugin.json")["version"],
         read("server.json")["version"],
+        read("gemini-extension.json")["version"],
     ]
     versions += [package["version"] for package in read("server.json")["packages"]]
     assert set(versions) == {grpo_rlvr.__version__} == {rlvr_rewards.__version__}
@@ -46,19 +54,25 @@ def test_every_version_is_the_packages() -> None:
 def test_descriptions_agree_and_fit_their_limits() -> None:
     entry = read(".claude-plugin/marketplace.json")["plugins"][0]
     assert (
-        read("plugin.json")["description"] == read(".claude-plugin/plugin.json")["description"] == entry["description"]
+        read("plugin.json")["description"]
+        == read(".claude-plugin/plugin.json")["description"]
+        == read("gemini-extension.json")["description"]
+        == entry["description"]
     )
     assert len(read("server.json")["description"]) <= 100
 
 
-def test_the_two_server_files_start_the_same_command() -> None:
+def test_the_server_files_start_the_same_command() -> None:
     commands = []
-    for name, variable in ((".mcp.json", "${CLAUDE_PLUGIN_ROOT}"), ("mcp.json", "${PLUGIN_ROOT}")):
+    places = {
+        ".mcp.json": "${CLAUDE_PLUGIN_ROOT}", "mcp.json": "${PLUGIN_ROOT}", "gemini-extension.json": "${extensionPath}"
+    }  # fmt: skip
+    for name, variable in places.items():
         server = read(name)["mcpServers"]["grpo-rlvr"]
-        assert server["type"] == "stdio"
+        assert server.get("type", "stdio") == "stdio"
         assert sum(variable in part for part in server["args"]) == 1
         commands.append([server["command"], *(part.replace(variable, "ROOT") for part in server["args"])])
-    assert commands[0] == commands[1]
+    assert commands[0] == commands[1] == commands[2]
     # Each flag keeps the user's own environment and settings out of the server: see CONTRIBUTING.md.
     assert {"--isolated", "--no-project", "--no-config"} <= set(commands[0])
     assert commands[0][-2:] == ["grpo-rlvr", "serve"]
@@ -75,3 +89,46 @@ def test_every_extra_that_a_manifest_names_exists() -> None:
         for extras in re.findall(r"\[([a-z,]+)\](?:==|\")", (ROOT / name).read_text(encoding="utf-8")):
             for extra in extras.split(","):
                 assert re.search(rf"^{extra} = \[", project, re.MULTILINE), f"{name} names the extra {extra}"
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built bundle."""
+    out = tmp_path_factory.mktemp("bundle")
+    subprocess.run([sys.executable, str(ROOT / "scripts/lib/bundle.py"), str(out)], check=True, timeout=120)
+    return out
+
+
+def test_the_bundled_plugin_holds_the_skill_the_server_and_one_manifest_a_client(bundle: Path) -> None:
+    plugin = bundle / "plugins" / NAME
+    assert (plugin / "skills" / NAME / "SKILL.md").read_bytes() == (ROOT / "SKILL.md").read_bytes()
+    assert len(list((plugin / "skills" / NAME / "references").rglob("*.md"))) > 10
+    for name in (
+        "plugin.json",
+        ".claude-plugin/plugin.json",
+        ".cursor-plugin/plugin.json",
+        ".codex-plugin/plugin.json",
+    ):
+        manifest = json.loads((plugin / name).read_text(encoding="utf-8"))
+        assert (manifest["name"], manifest["version"]) == (NAME, grpo_rlvr.__version__)
+    assert not list(plugin.rglob("__pycache__")) and not (plugin / "tests").exists()
+    for market in (".agents/plugins/marketplace.json", ".cursor-plugin/marketplace.json"):
+        source = json.loads((bundle / market).read_text(encoding="utf-8"))["plugins"][0]["source"]
+        assert (bundle / (source["path"] if isinstance(source, dict) else source)).resolve() == plugin.resolve()
+
+
+def test_a_server_inside_the_plugin_finds_its_skill_and_refuses_to_work_there(bundle: Path) -> None:
+    plugin = bundle / "plugins" / NAME
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(plugin / part) for part in ("server", "rewards"))}
+    code = "from grpo_rlvr.skillfiles import skill_files; print(len(skill_files()))"
+    run = functools.partial(
+        subprocess.run, cwd=plugin, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert int(run([sys.executable, "-c", code]).stdout) > 10
+    served = run([sys.executable, "-m", "grpo_rlvr", "serve"], stdin=subprocess.DEVNULL)
+    assert served.returncode == 2 and "--root" in served.stderr
+
+
+def test_the_desktop_file_is_the_same_whenever_it_is_built(bundle: Path, tmp_path: Path) -> None:
+    subprocess.run([sys.executable, str(ROOT / "scripts/lib/bundle.py"), str(tmp_path)], check=True, timeout=120)
+    assert (bundle / f"{NAME}.mcpb").read_bytes() == (tmp_path / f"{NAME}.mcpb").read_bytes()
