@@ -108,6 +108,28 @@ def test_a_known_message_without_its_finding_appears_under_its_rule() -> None:
     assert result.findings[0].rule == "prompt-column-missing" and result.verdict == "error"
 
 
+def test_columns_that_are_not_stated_are_made_up_for_stand_ins_only() -> None:
+    asks = {"rewards": [{"name": "f", "signature": "def f(prompts, completions, answer, **kwargs)"}]}
+    assert build_request({}, parse_setup(asks), Path("/"))["made_up_columns"] == ["answer"]
+    stated = {**asks, "dataset": {"columns": ["prompt"]}}
+    assert "made_up_columns" not in build_request({}, parse_setup(stated), Path("/"))
+
+
+@pytest.mark.slow
+def test_a_reward_that_raises_is_a_finding_only_where_the_columns_are_stated(
+    interpreter: Interpreter, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text("def f(completions, gold, **kwargs):\n    return [1 / 0]\n", encoding="utf-8")
+    rewards = [{"reward": "mine.py:f"}]
+    known = {"rewards": rewards, "dataset": {"columns": ["prompt", "gold"]}}
+    for context, raised in (({"rewards": rewards}, []), (known, ["error"])):
+        setup = parse_setup(context)
+        result = check({"loss_type": "grpo"}, setup)
+        found = deep_check(result, {"loss_type": "grpo"}, setup, interpreter, root=tmp_path)
+        assert [finding.severity for finding in result.findings if finding.rule.startswith("deep-")] == raised
+        assert (found.reason is None) == bool(raised) and found.stages == ["config", "trainer", "inspect"]
+
+
 def test_vision_and_streaming_are_checked_as_far_as_the_config() -> None:
     for setup in ({"model": {"class": "vlm"}}, {"dataset": {"streaming": True}}):
         assert "skip_trainer" in build_request({}, parse_setup(setup), Path("/"))

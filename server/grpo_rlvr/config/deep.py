@@ -57,6 +57,8 @@ PATTERNS = (
     (r"Unknown (loss type|importance)|Invalid value for scale_rewards", "value-not-allowed"),
     (r"missing \d+ required (positional|keyword-only) argument", "reward-required-parameter-missing"),
 )
+# What the trainer passes to every reward in some version; no column may have such a name.
+PASSED = ("prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric", "environments")
 SEVERITIES: dict[str, Any] = {"raised": "error", "warned": "warning", "observed": "error"}
 
 
@@ -94,10 +96,23 @@ def deep_check(
     seconds = round(time.monotonic() - started, 2)
     if answer is None:
         return DeepResult(ran=False, reason=reason, interpreter=str(interpreter.path), seconds=seconds)
+    unclear = _unclear_step(request, answer)
     deep = _result(answer, interpreter, result, seconds)
-    if deep.reason in (None, request.get("skip_trainer")):
+    if deep.reason in (None, unclear, request.get("skip_trainer")):
         add_new_findings(result, deep)
     return deep
+
+
+def _unclear_step(request: Mapping[str, Any], answer: dict[str, Any]) -> str | None:
+    """Turn what a real reward raised on made-up rows into the reason that the step says nothing; None otherwise."""
+    raised = [entry for entry in answer["findings"] if (entry["stage"], entry["kind"]) == ("step", "raised")]
+    built = any("reward" in entry for entry in request["rewards"])
+    if not raised or not built or "columns" in request["dataset"] or "path" in request["dataset"]:
+        return None
+    answer["findings"] = [entry for entry in answer["findings"] if entry not in raised]
+    reason = f"dataset.columns is not stated, so the step says nothing: on made-up rows it raised {raised[0]['text']}"
+    answer["reason"] = reason
+    return reason
 
 
 def _result(answer: Mapping[str, Any], interpreter: Interpreter, result: CheckResult, seconds: float) -> DeepResult:
@@ -133,6 +148,10 @@ def build_request(config: Mapping[str, Any], setup: Setup, root: Path) -> dict[s
         "root": str(root),
         "memory_limit": MEMORY_LIMIT,
     }
+    if "columns" not in request["dataset"]:
+        wanted = {name for entry in request["rewards"] for name in entry.get("parameters", {}).get("required", ())}
+        # Which columns there are is not known: a stand-in gets what it asks for.
+        request["made_up_columns"] = sorted(wanted.difference(PASSED))
     if setup.get("model.class") == "vlm" or {"image", "images"} & set(setup.get("dataset.columns") or ()):
         request["skip_trainer"] = "vision-language models are checked as far as the config: no tiny one is built"
     elif setup.get("dataset.streaming") or setup.get("environment_factory"):

@@ -113,7 +113,7 @@ def build_rows(request: dict[str, Any]) -> Any:
     read = read_rows(dataset.get("path"), Path(request["root"]))
     if read:
         return Dataset.from_list(read)
-    names = [str(name) for name in dataset.get("columns") or ["prompt"]]
+    names = [str(name) for name in dataset.get("columns") or ["prompt", *request.get("made_up_columns", ())]]
     chat = dataset.get("format") == "conversational"
     rows = []
     for index in range(MAX_ROWS):

@@ -115,6 +115,10 @@ class Evaluator:
             return left + right
         if isinstance(node.op, ast.Add) and isinstance(left, list) and isinstance(right, list):
             return [*left, *right]
+        if isinstance(node.op, ast.Mult) and isinstance(left, list) and isinstance(right, int):
+            if len(left) * right > MAX_LENGTH:
+                raise Unreadable("the list is too long")
+            return left * right
         raise Unreadable(f"{source(node)} is no arithmetic on numbers")
 
     def _ifexp(self, node: ast.IfExp, depth: int) -> Any:
