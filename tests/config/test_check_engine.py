@@ -159,7 +159,7 @@ def test_generated_pages_are_fresh(pytestconfig: pytest.Config) -> None:
 def test_setup_keys_that_nothing_reads_are_reported() -> None:
     setup: Any = {"model": {"colour": "blue"}}
     assert check({}, parse_setup(setup)).unused_setup == ["model.colour"]
-    assert check({}, parse_setup({"hardware": {"num_processes": "8"}})).unused_setup == ["hardware.num_processes"]
+    assert check({}, parse_setup({"hardware": {"num_processes": "eight"}})).unused_setup == ["hardware.num_processes"]
 
 
 @pytest.mark.parametrize(
@@ -176,3 +176,35 @@ def test_setup_keys_that_nothing_reads_are_reported() -> None:
 )
 def test_the_length_that_a_task_needs_is_read_from_its_description(task: str, tokens: int | None) -> None:
     assert tokens_needed(task) == tokens
+
+
+@pytest.mark.parametrize(
+    ("path", "usual", "other"),
+    [
+        ("hardware.gpu_mem_gb", 24, "24 GB"),
+        ("hardware.gpu_mem_gb", 24, "24"),
+        ("model.params_b", 7, "7B"),
+        ("model.class", "dense", "Dense"),
+        ("dataset.columns", ["prompt"], "prompt"),
+        ("dataset.columns", ["prompt", "gold"], {"prompt": "string", "gold": "string"}),
+        ("hardware.cuda_visible_devices", [0, 1], ["0", "1"]),
+        ("hardware.cuda_visible_devices", [0, 1], "0,1"),
+        ("vllm_server.running", False, "false"),
+    ],
+)
+def test_a_setup_says_the_same_in_each_usual_way(path: str, usual: Any, other: Any) -> None:
+    def found(value: Any) -> list[tuple[str, str]]:
+        setup: dict[str, Any] = {
+            "model": {"class": "dense", "params_b": 7, "peft": True},
+            "hardware": {"num_processes": 1, "gpus": 2, "gpu_mem_gb": 24},
+            "dataset": {"columns": ["prompt", "answer"]},
+            "rewards": [{"name": "f", "signature": "def f(completions, gold, **kwargs)"}],
+            "vllm_server": {"running": True},
+        }
+        section, _, key = path.partition(".")
+        setup[section] = {**setup[section], key: value}
+        result = check({"use_vllm": True, "vllm_mode": "server"}, parse_setup(setup), trl_version="1.16.0")
+        assert not result.unused_setup
+        return [(finding.rule, finding.message) for finding in result.findings]
+
+    assert found(other) == found(usual)

@@ -62,28 +62,25 @@ def _index() -> str:
         "",
         GENERATED,
         "",
+        "Read this when looking for a rule by its subject; a finding names its page itself.",
+        "",
         f"{len(RULES)} rules over a config and its setup, for TRL {versions[0]} to {versions[-1]}. An error fails or "
         "trains the "
         "wrong thing, a warning probably wastes the run, an info is surprising but legitimate. `grpo-rlvr explain "
         "RULE` prints one.",
     ]
     for family, rules in _families():
-        lines += [
-            "",
-            f"## [{_title(family)}]({family}.md)",
-            "",
-            "| Rule | Severity | TRL | Pattern |",
-            "|---|---|---|---|",
-        ]
-        lines += [
-            f"| [{rule.id}]({family}.md#{rule.id}) | {rule.severity} | {_range(rule)} | {_cell(rule.what)} |"
-            for rule in rules
-        ]
+        lines += ["", f"## [{_title(family)}]({family}.md)", ""]
+        for severity in WORDS:
+            ids = [f"`{rule.id}`" for rule in rules if rule.severity == severity]
+            if ids:
+                lines.append(f"- {severity}: {', '.join(ids)}")
     return "\n".join(lines) + "\n"
 
 
 def _page(family: str, rules: list[Rule]) -> str:
-    head = [f"# {_title(family)}", "", GENERATED, "", "[All rules](README.md)", ""]
+    when = "Read this when a finding names one of these rules. [All rules](README.md)"
+    head = [f"# {_title(family)}", "", GENERATED, "", when, ""]
     return "\n".join(head) + "\n" + "\n".join(_section(rule) for rule in rules)
 
 
@@ -116,10 +113,6 @@ def _section(rule: Rule) -> str:
 
 def _range(rule: Rule) -> str:
     return rule.trl.replace(">=", "≥ ").replace("<", "< ").replace(",", ", ") if rule.trl else "all"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
 
 
 def _example(example: Example) -> list[str]:

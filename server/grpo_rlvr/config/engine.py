@@ -14,6 +14,7 @@ from grpo_rlvr.config.load_limits import checked_mapping
 from grpo_rlvr.config.rule import Fail, NotApplicable, Outcome, Rule
 from grpo_rlvr.config.rules import RULES
 from grpo_rlvr.config.tables import Table, is_newer_than_tables, newest_version, table, table_version
+from grpo_rlvr.config.tidy import tidied
 from grpo_rlvr.config.typecheck import wrongly_typed
 from grpo_rlvr.config.versions import Versions
 from grpo_rlvr.config.view import ConfigView, Unknown
@@ -123,6 +124,7 @@ def resolve_version(setup: Setup, argument: str | None) -> tuple[str, str]:
 
 def build_inputs(given: Mapping[str, Any], setup: Setup, version: str, unread: frozenset[str] = frozenset()) -> Inputs:
     """Return what the rules of one check share."""
+    setup = tidied(setup)
     stated = setup.get("versions.transformers")
     fields = table(version, str(stated) if stated is not None else None)
     versions = Versions(version, setup.section("versions"))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from grpo_rlvr.config.tidy import NUMBERS
 from grpo_rlvr.config.versions import Versions, in_range
 from grpo_rlvr.config.view import ConfigView
 from grpo_rlvr.models.setup import Setup
@@ -14,17 +15,6 @@ from grpo_rlvr.models.setup import Setup
 _ALL_PROCESSES = re.compile(r"--num[_-]processes[ =](\d+)")
 _MACHINE_PROCESSES = re.compile(r"--nproc[_-]per[_-]node[ =](\d+)")
 _VISIBLE = re.compile(r"CUDA_VISIBLE_DEVICES=[\"']?(\d+(?:,\d+)*)")
-
-
-# Setup values that rules calculate with.
-NUMBERS = (
-    "model.params_b", "model.active_b", "model.num_attention_heads", "model.num_key_value_heads",
-    "model.max_position_embeddings", "hardware.num_processes", "hardware.num_machines", "hardware.gpus",
-    "hardware.gpu_mem_gb", "hardware.deepspeed_stage", "hardware.fsdp_version", "hardware.cp_size", "dataset.rows",
-    "dataset.max_prompt_tokens", "measured.clipped_ratio", "measured.free_generation_p50",
-    "measured.free_generation_p95", "launch.concurrent_runs_on_host", "vllm_server.port", "vllm_server.max_model_len",
-    "vllm_server.tensor_parallel_size",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -294,5 +284,5 @@ def device_list(value: Any) -> tuple[int, ...] | None:
         parts = [part.strip() for part in value.split(",") if part.strip()]
         return tuple(int(part) for part in parts) if parts and all(part.isdigit() for part in parts) else None
     if isinstance(value, list | tuple):
-        return tuple(item for item in value if isinstance(item, int) and not isinstance(item, bool))
+        return device_list(",".join(str(item) for item in value if not isinstance(item, bool)))
     return (value,) if isinstance(value, int) and not isinstance(value, bool) else None
