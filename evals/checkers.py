@@ -63,7 +63,13 @@ def reward_is_zero(folder: Path) -> Result:
         "print(sum((s > 0.5) == ok for s, ok in zip(scores, right)) / len(rows))\n"
     )
     ran = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
     )
     agreed = float(ran.stdout) if ran.returncode == 0 and ran.stdout.strip() else 0.0
     return graded([
@@ -120,7 +126,14 @@ def schema_reward(folder: Path) -> Result:
         "    for c, s in zip(given['completions'], given['schema'])]))\n"
     )
     ran = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, input=given, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code],
+        cwd=folder,
+        input=given,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
     )
     if ran.returncode:
         return 0.0, [f"it raised: {ran.stderr[-300:]}"]

@@ -54,7 +54,7 @@ def find_gpus() -> tuple[list[Gpu], Check]:
     try:
         done = subprocess.run(
             [program, f"--query-gpu={GPU_QUERY}", "--format=csv,noheader,nounits"],
-            capture_output=True, text=True, timeout=20, check=True,
+            capture_output=True, text=True, encoding="utf-8", timeout=20, check=True,
         )  # fmt: skip
         gpus = [_gpu(line) for line in done.stdout.splitlines() if line.strip()]
     except (OSError, subprocess.SubprocessError, ValueError) as error:

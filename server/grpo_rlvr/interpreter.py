@@ -89,6 +89,7 @@ def _probe(path: str, source: str) -> Interpreter:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
+            encoding="utf-8",
             timeout=60,
             check=True,
         )

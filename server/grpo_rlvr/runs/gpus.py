@@ -28,6 +28,7 @@ def list_gpus() -> list[Gpu]:
             [tool, f"--query-gpu={fields}", "--format=csv,noheader,nounits"],
             capture_output=True,
             text=True,
+            encoding="utf-8",
             timeout=10,
             check=True,
         )

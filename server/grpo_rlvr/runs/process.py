@@ -32,7 +32,9 @@ def start_time(pid: int) -> str | None:
         # The command name may hold spaces and parentheses, so fields are counted behind its last parenthesis.
         fields = stat[stat.rindex(")") + 2 :].split()
         return None if fields[0] in "ZXx" else fields[19]
-    done = subprocess.run(["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, encoding="utf-8", check=False
+    )
     answer = done.stdout.strip()
     return None if not answer or answer.startswith("Z") else answer.split(None, 1)[1]
 
@@ -73,7 +75,9 @@ def marked(run_id: str) -> list[int]:
 
 
 def _marked_by_ps(run_id: str) -> list[int]:
-    done = subprocess.run(["ps", "-axEo", "pid=,command="], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["ps", "-axEo", "pid=,command="], capture_output=True, text=True, encoding="utf-8", check=False
+    )
     lines = [line.split(None, 1) for line in done.stdout.splitlines()]
     return [
         int(line[0])

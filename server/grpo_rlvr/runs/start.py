@@ -79,6 +79,7 @@ def start_attempt(
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
+        encoding="utf-8",
         timeout=60,
         check=False,
     )
