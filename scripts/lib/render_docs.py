@@ -20,7 +20,7 @@ def rendered() -> dict[str, str]:
     """Return the text of every generated page."""
     pages: dict[str, str] = {}
     for name in SOURCES:
-        pages |= importlib.import_module(name).render_docs()
+        pages |= {str(path): text for path, text in importlib.import_module(name).render_docs().items()}
     return pages
 
 

@@ -91,6 +91,11 @@ def test_every_extra_that_a_manifest_names_exists() -> None:
                 assert re.search(rf"^{extra} = \[", project, re.MULTILINE), f"{name} names the extra {extra}"
 
 
+def test_the_readme_claims_the_name_that_the_registry_manifest_has() -> None:
+    name = read("server.json")["name"]
+    assert f"mcp-name: {name} " in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built bundle."""

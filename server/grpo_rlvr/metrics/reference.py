@@ -49,6 +49,8 @@ def _variants() -> str:
                 _NOTICE,
                 "# Variants: which, when, and what they need",
                 "",
+                "Read this when a run disappoints and DAPO, Dr.GRPO, GSPO or another loss is on the table.",
+                "",
                 _ABOUT_VARIANTS,
                 "",
                 "## The map",
@@ -138,6 +140,8 @@ def _metrics() -> str:
                 _NOTICE,
                 "# Metrics: names, meanings, and how they are judged",
                 "",
+                "Read this when a log holds a metric you do not know, or when asking why a run was judged as it was.",
+                "",
                 "## How a log is judged",
                 "",
                 _JUDGING,
@@ -180,8 +184,10 @@ def _names(framework: str) -> list[str]:
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    # An empty cell needs no spaces; in a table of this length they cost an agent as much as a row of text.
     lines = [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
-    return [*lines, *(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in rows)]
+    cells = ([f" {cell.replace('|', '/')} " if cell else "" for cell in row] for row in rows)
+    return [*lines, *(f"|{'|'.join(row)}|" for row in cells)]
 
 
 def _version(version: tuple[int, ...]) -> str:
