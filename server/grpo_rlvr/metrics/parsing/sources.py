@@ -12,6 +12,8 @@ from grpo_rlvr.metrics.parsing.wandb_file import history_rows
 
 # A trainer_state.json is read whole; a longer run keeps its log as lines.
 _WHOLE_JSON = 200_000_000
+# What a decoder puts where bytes are no text.
+REPLACED = "\ufffd"
 _HISTORY_KEYS = ("log_history", "history", "logs", "metrics", "rows", "data")
 
 
@@ -51,16 +53,31 @@ def _parse_path(path: Path) -> ParsedLog:
             "the file is empty", where=str(path), remedy="Give a file with the rows that the trainer printed."
         )
     if head[:1] in ("{", "[") and path.stat().st_size <= _WHOLE_JSON and not _is_json_lines(head):
-        scan = _whole_json(path.read_text(encoding=encoding, errors="replace").lstrip("\ufeff"))
+        text = path.read_text(encoding=encoding, errors="replace").lstrip("\ufeff")
+        scan = _whole_json(text)
         if scan is not None:
-            return assemble(scan, path.name)
+            return _noting(assemble(scan, path.name), encoding, text.count(REPLACED))
+    odd: list[int] = []
     with path.open(encoding=encoding, errors="replace", newline="\n") as file:
-        return assemble(scan_lines(_named_values(path, file)), path.name)
+        log = assemble(scan_lines(_named_values(path, file, odd)), path.name)
+    return _noting(log, encoding, len(odd))
 
 
-def _named_values(path: Path, lines: Iterator[str]) -> Iterator[str]:
-    """A TensorBoard CSV calls its column 'Value' and keeps the name in the file name: put it into the header."""
+def _noting(log: ParsedLog, encoding: str, odd: int) -> ParsedLog:
+    """Say what was read although it could not be decoded: a log of one odd byte is still a log."""
+    if odd:
+        log.notes.append(f"not wholly {encoding.upper()}: in {odd} places bytes were replaced, and the rest was read")
+    return log
+
+
+def _named_values(path: Path, lines: Iterator[str], odd: list[int]) -> Iterator[str]:
+    """A TensorBoard CSV calls its column 'Value' and keeps the name in the file name: put it into the header.
+
+    The numbers of lines with undecodable bytes are added to `odd`.
+    """
     for number, line in enumerate(lines):
+        if REPLACED in line:
+            odd.append(number)
         if number == 0 and line.strip().replace('"', "") in ("Wall time,Step,Value", "step,value", "Step,Value"):
             tag = path.stem.split("tag-")[-1]
             line = line.replace("Value", tag).replace("value", tag)
