@@ -180,9 +180,32 @@ def zero3_gather_off_with_vllm(config: ConfigView, facts: Facts) -> Outcome:
 
 
 @rule(
+    "fsdp-not-supported-yet",
+    severity="error",
+    trl="<0.18",
+    what="FSDP in a version whose trainer does not know it.",
+    why="Nothing gathers the shards for generation or for vLLM: the first rollout fails on storage that is not "
+    "allocated.",
+    bad=Example({}, {"hardware": {"fsdp_version": 1}, "versions": {"trl": "0.17.0"}}),
+    good=Example({}, {"hardware": {"deepspeed_stage": 3}, "versions": {"trl": "0.17.0"}}),
+    sources=("huggingface/trl#2796", "huggingface/trl#3259", "trl wheels 0.17 and 0.18"),
+)
+def fsdp_not_supported_yet(config: ConfigView, facts: Facts) -> Outcome:
+    stated = facts.fsdp_version is not None
+    if not stated and config.effective("fsdp") in (None, "", []):
+        return PASS
+    return fail(
+        "hardware.fsdp_version" if stated else "fsdp",
+        value=facts.fsdp_version if stated else config.effective("fsdp"),
+        message=f"GRPO under FSDP arrived in TRL 0.18, and this is {facts.versions.trl}. Use ZeRO, or trl>=0.18.",
+    )
+
+
+@rule(
     "fsdp2-without-weight-sync",
     severity="error",
     trl="<0.20",
+    requires=("fsdp-not-supported-yet",),
     what="FSDP2 with vLLM in a version that does not send its weights.",
     why="The shards never reach vLLM, so every rollout comes from the starting model.",
     bad=Example({"use_vllm": True}, {"hardware": {"fsdp_version": 2}, "versions": {"trl": "0.19.1"}}),
@@ -261,6 +284,7 @@ RULES = (
     lora_zero3_non_reentrant_checkpointing,
     reentrant_forced_under_zero3,
     zero3_gather_off_with_vllm,
+    fsdp_not_supported_yet,
     fsdp2_without_weight_sync,
     fsdp2_lora_server_sync,
     sequence_parallelism,

@@ -90,24 +90,27 @@ def liger_loss_skips_vllm_ratio(config: ConfigView, facts: Facts) -> Outcome:
 @rule(
     "liger-loss-of-other-type",
     severity="error",
-    trl=">=0.26,<1.14",
+    trl=">=0.22,<1.14",
     what="The fused Liger loss with a loss_type that it does not compute.",
     why="Depending on the Liger release it raises, or computes another loss than the one that is named.",
     bad=Example({"use_liger_kernel": True, "loss_type": "sapo"}, OLD),
     good=Example({"use_liger_kernel": True, "loss_type": "dapo"}, OLD),
-    sources=("linkedin/Liger-Kernel#1057",),
+    sources=("linkedin/Liger-Kernel#1057", "huggingface/trl#4172", "liger-kernel wheels 0.6.2 to 0.6.4"),
     fix_safety="Safe: the plain loss computes what was asked for, with more memory.",
 )
 def liger_loss_of_other_type(config: ConfigView, facts: Facts) -> Outcome:
     switch = fused_by(config, facts)
-    if switch is None or facts.loss_type not in ("cispo", "sapo", "vespo", "luspo"):
+    # dapo, TRL's default since 0.22, came to Liger in 0.6.4.
+    early = facts.loss_type == "dapo" and facts.versions.within("liger_kernel", "<0.6.4")
+    if switch is None or (facts.loss_type not in ("cispo", "sapo", "vespo", "luspo") and not early):
         return PASS
     return fail(
         switch,
         "loss_type",
         "versions.liger_kernel",
         value=facts.loss_type,
-        message=f"{switch}=True with loss_type={facts.loss_type}: set {switch}=False.",
+        message=f"{switch}=True does not compute loss_type={facts.loss_type}: set {switch}=False"
+        + (", or install liger-kernel>=0.6.4." if early else "."),
         set={switch: False},
         safe=True,
     )
