@@ -1,22 +1,24 @@
 """The sections of a report. Each takes the facts and returns HTML, or nothing when its facts are not there."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 from grpo_rlvr.models.check import CheckResult
 from grpo_rlvr.models.common import Interval
+from grpo_rlvr.models.memory import MemoryEstimate
 from grpo_rlvr.models.reading import ReadingStatus
 from grpo_rlvr.models.recommend import Recommendation
 from grpo_rlvr.models.run import RunGate, RunSpec, RunStatus
 from grpo_rlvr.models.score import ScoreResult
 from grpo_rlvr.report.chart import Series, bar_chart, finite, interval_chart, line_chart, number
+from grpo_rlvr.report.parts import pill, share, table, text
 
-TEXT_SHOWN = 700
 READ_ROWS_SHOWN = 12
 QUIET_LABELS = {"healthy", "plateau", "too_short_to_tell"}
 TONE = {"error": "bad", "warning": "warn", "info": "soft"}
+MEMORY_TONE = {"fits": "good", "tight": "warn", "does_not_fit": "bad", "unknown": "soft"}
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,10 @@ class Facts:
     early: list[dict[str, Any]]
     late: list[dict[str, Any]]
     diagnosis: Recommendation | None
+    # SVG elements that the engines drew, empty where there is nothing to draw.
+    diagnosis_picture: str
+    memory: MemoryEstimate | None
+    memory_picture: str
 
 
 @dataclass(frozen=True)
@@ -269,6 +275,7 @@ def diagnosis_section(facts: Facts) -> Section | None:
         html += f"<p>{pill(label.label, tone)} {label.confidence} confidence. {escape(label.summary)}</p>"
         html += f"<ul>{evidence}</ul>"
         html += f"<p>What to do:</p><ol>{remedies}</ol>" if remedies else ""
+    html += f'<figure class="drawn">{facts.diagnosis_picture}</figure>' if facts.diagnosis_picture else ""
     advice = facts.diagnosis.recommendation
     changes = ", ".join(f"{key}={value!r}" for key, value in advice.kwargs.items())
     html += f"<p><b>Variant: {escape(advice.variant)}.</b> {escape(advice.why)}</p>"
@@ -277,44 +284,35 @@ def diagnosis_section(facts: Facts) -> Section | None:
     return Section("Diagnosis", "diagnosis", html)
 
 
+def memory_section(facts: Facts) -> Section | None:
+    """Estimated memory by phase, and what was assumed."""
+    if facts.memory is None:
+        return None
+    estimate = facts.memory
+    card = f" of {estimate.card_gb:.1f} GB" if estimate.card_gb else ""
+    assumed = "".join(
+        f"<li><code>{escape(item.input)}</code> = {escape(str(item.value))}: {escape(item.to_know)}</li>"
+        for item in estimate.assumed
+    )
+    notes = "".join(f"<li>{escape(note)}</li>" for note in estimate.notes)
+    html = (
+        f"<p>{pill(estimate.verdict, MEMORY_TONE[estimate.verdict])} Estimated peak {estimate.peak_gb:.2f} GB{card}, "
+        f"most of it {escape(estimate.dominating)}.</p><figure class=drawn>{facts.memory_picture}</figure><ul>{notes}</ul>"
+    )
+    html += f"<details><summary>What the estimate assumed</summary><ul>{assumed}</ul></details>" if assumed else ""
+    return Section("Memory, estimated", "memory", html)
+
+
 ALL: tuple[Callable[[Facts], Section | None], ...] = (
     evaluation_section,
     config_section,
     route_section,
     reading_section,
+    memory_section,
     training_section,
     completions_section,
     diagnosis_section,
 )
-
-
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """An HTML table of cells that are HTML already; empty without rows."""
-    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
-    if not body:
-        return ""
-    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-
-
-def pill(word: str, tone: str) -> str:
-    """A word in a coloured outline."""
-    return f'<span class="pill {tone}">{escape(word.replace("_", " "))}</span>'
-
-
-def text(value: str) -> str:
-    """Model output, shown as text and never as markup, cut in the middle when long."""
-    if len(value) > TEXT_SHOWN:
-        half = TEXT_SHOWN // 2
-        value = f"{value[:half]}\n[... {len(value) - TEXT_SHOWN} characters ...]\n{value[-half:]}"
-    return f'<span class="text mono">{escape(value)}</span>'
-
-
-def share(interval: Interval | None) -> str:
-    """A value with its interval."""
-    if interval is None:
-        return "unknown"
-    return f"{interval.value:.2f} ({interval.low:.2f} to {interval.high:.2f}, n {interval.n})"
 
 
 def _read_rows(rows: list[dict[str, Any]]) -> str:

@@ -7,6 +7,8 @@ from typing import Any
 from grpo_rlvr.errors import InputError, UserError
 from grpo_rlvr.files import write_atomic
 from grpo_rlvr.models.report import ReportWritten
+from grpo_rlvr.models.run import RunSpec
+from grpo_rlvr.models.setup import Setup, parse_setup
 from grpo_rlvr.report import sections
 from grpo_rlvr.report.page import page
 from grpo_rlvr.report.sections import Facts, Section
@@ -48,8 +50,7 @@ def write(run_id: str, workspace: Workspace, path: str | None = None, notes: Seq
 def gather(run_id: str, workspace: Workspace, notes: Sequence[str]) -> tuple[Facts, list[str]]:
     """Collect the facts of a report. What is not there is named in the second value, never made up."""
     from grpo_rlvr import config as config_engine
-    from grpo_rlvr import inspection, metrics, runs
-    from grpo_rlvr.models.setup import parse_setup
+    from grpo_rlvr import inspection, memory, metrics, runs
 
     status = runs.run_status(run_id, workspace)
     if status.kind != "train":
@@ -67,6 +68,8 @@ def gather(run_id: str, workspace: Workspace, notes: Sequence[str]) -> tuple[Fac
 
     reading = status.reading_id
     folder = workspace.root / status.folder
+    diagnosis = attempt("diagnosis", lambda: metrics.recommend(folder, config=spec.config, setup=setup))
+    estimate = attempt("memory", lambda: memory.estimate(spec.config, with_model(setup, spec), workspace=workspace))
     facts = Facts(
         status=status,
         spec=spec,
@@ -79,7 +82,10 @@ def gather(run_id: str, workspace: Workspace, notes: Sequence[str]) -> tuple[Fac
         rows=attempt("metrics", lambda: runs.metric_rows(run_id, workspace)) or [],
         early=runs.sampled_completions(run_id, workspace, "early", COMPLETIONS_SHOWN),
         late=runs.sampled_completions(run_id, workspace, "late", COMPLETIONS_SHOWN),
-        diagnosis=attempt("diagnosis", lambda: metrics.recommend(folder, config=spec.config, setup=setup)),
+        diagnosis=diagnosis,
+        diagnosis_picture=attempt("curves", lambda: metrics.picture_svg(metrics.parse(folder), diagnosis)) or "",
+        memory=estimate,
+        memory_picture=memory.picture_svg(estimate) if estimate else "",
     )
     missing += [
         f"{name}: none recorded" for name, value in (("reading", reading), ("metrics", facts.rows)) if not value
@@ -87,6 +93,14 @@ def gather(run_id: str, workspace: Workspace, notes: Sequence[str]) -> tuple[Fac
     if status.evaluation is None:
         missing.append("held-out accuracy: not measured, or not finished")
     return facts, missing
+
+
+def with_model(setup: Setup, spec: RunSpec) -> Setup:
+    """Return the setup with the run's own model folder, where the setup does not say which model it is."""
+    stated = setup.section("model")
+    if "path" in stated or "name" in stated:
+        return setup
+    return parse_setup({**setup.sections, "model": {**stated, "path": spec.model.path}})
 
 
 def _target(run_id: str, workspace: Workspace, path: str | None) -> Path:
