@@ -28,21 +28,28 @@ def recipe() -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("version", [known for known in known_versions() if in_range(known, ">=0.22")])
+def versions(spec: str) -> list[str]:
+    return [known for known in known_versions() if in_range(known, spec)]
+
+
+@pytest.mark.parametrize("version", versions(">=0.26"))
 def test_the_recipe_raises_nothing_where_it_is_supported(version: str) -> None:
     result = check(recipe(), SETUP, trl_version=version)
     assert [finding.message for finding in result.findings if finding.severity != "info"] == []
     assert result.fixed_config == recipe()
 
 
-@pytest.mark.parametrize("version", [known for known in known_versions() if in_range(known, ">=0.18,<0.22")])
-def test_four_older_releases_take_it_after_the_safe_fixes(version: str) -> None:
+@pytest.mark.parametrize("version", versions(">=0.18,<0.26"))
+def test_older_releases_take_it_without_the_window_of_vllm_and_after_the_safe_fixes(version: str) -> None:
     result = check(recipe(), SETUP, trl_version=version)
-    assert result.fixed_config == {**recipe(), "scale_rewards": True}
-    assert check(result.fixed_config, SETUP, trl_version=version).verdict == "ok"
+    errors = {finding.fields[0]: finding.message for finding in result.findings if finding.severity == "error"}
+    assert "0.26" in errors.pop("vllm_max_model_length")
+    assert set(errors) <= ({"scale_rewards"} if in_range(version, "<0.22") else set())
+    without = {name: value for name, value in result.fixed_config.items() if name != "vllm_max_model_length"}
+    assert check(without, SETUP, trl_version=version).verdict == "ok"
 
 
-@pytest.mark.parametrize("version", [known for known in known_versions() if in_range(known, "<0.18")])
+@pytest.mark.parametrize("version", versions("<0.18"))
 def test_before_colocate_the_check_says_which_kwargs_must_differ(version: str) -> None:
     result = check(recipe(), SETUP, trl_version=version)
     named = {finding.fields[0] for finding in result.findings if finding.severity == "error"}
