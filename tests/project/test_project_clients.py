@@ -126,16 +126,33 @@ def test_the_desktop_file_is_valid_and_its_command_starts_the_server(bundle: Pat
     server = json.loads((stage / "manifest.json").read_text(encoding="utf-8"))["server"]["mcp_config"]
     values = {"${__dirname}": str(stage), "${user_config.workspace}": str(tmp_path)}
     arguments = [_filled(part, values) for part in server["args"]]
-    uv = load(HERE / "conftest.py").program(server["command"])
+    assert server["command"] == "uv" and opened(arguments, tmp_path) == "grpo-rlvr"
+
+
+def test_the_built_wheel_starts_in_a_clean_environment_without_torch(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "hatchling", "build", "-d", str(tmp_path)], cwd=ROOT, check=True, timeout=300)
+    wheel = next(tmp_path.glob("*.whl"))
+    once = ["tool", "run", "--isolated", "--no-config", "--from", f"{wheel}[server]"]
+    assert opened([*once, "grpo-rlvr", "serve", "--root", str(tmp_path)], tmp_path) == "grpo-rlvr"
+    code = "import importlib.util as u; print([n for n in ('torch', 'trl', 'transformers', 'numpy') if u.find_spec(n)])"
+    uv = load(HERE / "conftest.py").program("uv")
+    done = subprocess.run([uv, *once, "python", "-c", code], capture_output=True, text=True, timeout=180, check=False)
+    assert done.stdout.strip() == "[]", done.stderr[-2000:]
+
+
+def opened(arguments: list[str], folder: Path) -> str:
+    """Start a server by uv, introduce a client, and return the name that the server gives."""
+    uv = load(HERE / "conftest.py").program("uv")
     opening = {
         "jsonrpc": "2.0", "id": 1, "method": "initialize",
         "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
     }  # fmt: skip
     done = subprocess.run(
-        [uv, *arguments], input=json.dumps(opening) + "\n", env={**os.environ, "GRPO_RLVR_PYTHON": ""},
+        [uv, *arguments], input=json.dumps(opening) + "\n", env={**os.environ, "GRPO_RLVR_PYTHON": ""}, cwd=folder,
         capture_output=True, text=True, timeout=180, check=False,
     )  # fmt: skip
-    assert json.loads(done.stdout.splitlines()[0])["result"]["serverInfo"]["name"] == "grpo-rlvr", done.stderr[-2000:]
+    assert done.stdout, done.stderr[-2000:]
+    return str(json.loads(done.stdout.splitlines()[0])["result"]["serverInfo"]["name"])
 
 
 def _filled(text: str, values: dict[str, str]) -> str:
