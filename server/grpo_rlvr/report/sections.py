@@ -297,7 +297,8 @@ def memory_section(facts: Facts) -> Section | None:
     notes = "".join(f"<li>{escape(note)}</li>" for note in estimate.notes)
     html = (
         f"<p>{pill(estimate.verdict, MEMORY_TONE[estimate.verdict])} Estimated peak {estimate.peak_gb:.2f} GB{card}, "
-        f"most of it {escape(estimate.dominating)}.</p><figure class=drawn>{facts.memory_picture}</figure><ul>{notes}</ul>"
+        f"most of it {escape(estimate.dominating)}.</p>"
+        f'<figure class="drawn">{facts.memory_picture}</figure><ul>{notes}</ul>'
     )
     html += f"<details><summary>What the estimate assumed</summary><ul>{assumed}</ul></details>" if assumed else ""
     return Section("Memory, estimated", "memory", html)
