@@ -150,6 +150,14 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.parametrize("names", [("eos", "turn_end"), ("eos_token", "eot_token"), ("eos_token_id", "eot_id")])
+def test_a_turn_end_beside_the_eos_is_seen_under_the_usual_names(findings: Any, names: tuple[str, str]) -> None:
+    ends: dict[str, Any] = {"model": {"tokenizer": {names[0]: 1, names[1]: 2}}}
+    assert "turn-end-not-counted-as-end" in [finding.rule for finding in findings({}, ends, "1.13.0")]
+    same: dict[str, Any] = {**ends, "model": {"tokenizer": {names[0]: 1, names[1]: 1}}}
+    assert "turn-end-not-counted-as-end" not in [finding.rule for finding in findings({}, same, "1.13.0")]
+
+
 @pytest.mark.parametrize(
     ("rule", "config", "setup", "trl"), CASES, ids=[f"{case[0]}-{n}" for n, case in enumerate(CASES)]
 )

@@ -15,6 +15,8 @@ _OTHER_TYPES = re.compile(
     r"dict|\blist\b|list\[|data ?frame|pandas|polars|tuple|generator|data ?loader|torch|numpy|\bstr(ing)?\b|\bpath\b",
     re.I,
 )
+EOS_NAMES = ("eos", "eos_token", "eos_token_id")
+TURN_END_NAMES = ("turn_end", "turn_end_token", "eot", "eot_token", "eot_id", "end_of_turn", "turn_end_id")
 _ROLE = re.compile(r"role['\"]?\s*[:=]\s*['\"](\w+)")
 _TEMPLATED = re.compile(r"templat|<\|begin_of_text\|>|<bos>|\bBOS\b|<s>|<\|im_start\|>|<start_of_turn>", re.I)
 _BOS = re.compile(r"\bBOS\b|begin_of_text|<s>|<bos>", re.I)
@@ -317,8 +319,8 @@ def chat_template_missing(facts: Facts) -> Outcome:
 )
 def turn_end_not_counted_as_end(config: ConfigView, facts: Facts) -> Outcome:
     tokenizer = as_mapping(facts.setup.get("model.tokenizer"))
-    eos = tokenizer.get("eos", tokenizer.get("eos_token"))
-    turn_end = tokenizer.get("turn_end", tokenizer.get("eot"))
+    eos = next((tokenizer[name] for name in EOS_NAMES if tokenizer.get(name)), None)
+    turn_end = next((tokenizer[name] for name in TURN_END_NAMES if tokenizer.get(name)), None)
     if not eos or not turn_end:
         return not_applicable("model.tokenizer does not state eos and turn_end")
     if eos == turn_end or facts.text("dataset.format") == "string":
