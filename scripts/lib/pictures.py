@@ -7,7 +7,6 @@ of the last training run is written again. The browser is driven as the tests dr
 """
 
 import importlib.util
-import os
 import shutil
 import sys
 import tempfile
@@ -46,7 +45,7 @@ def picture_of_reading(window: Any, workspace: Workspace, path: Path) -> None:
     scored = score(samples, spec.rewards, workspace, interpreter=training_interpreter(workspace))
     address, server = serve_page(scored.reading_id, workspace)
     try:
-        window.size(WIDTH, 720)
+        window.size(WIDTH, 560)
         window.open(address)
         window.until("document.activeElement && document.activeElement.tagName === 'INPUT'")
         window.type("Ann")
@@ -75,7 +74,7 @@ def main() -> int:
         return 2
     OUT.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["GRPO_RLVR_HOME"] = str(Path(folder) / "keys")
+        # The demo's records are sealed with this user's key, so the pictures are made by the user who ran the demo.
         copy = Path(folder) / "demo"
         shutil.copytree(sys.argv[1], copy)
         workspace, window = Workspace.open(copy), browser()

@@ -26,7 +26,7 @@ Source = Callable[[Workspace], list[str]]
 def add_completions(server: MCPServer[Any], workspace: Workspace) -> None:
     """Register the handler."""
 
-    @server.completion()
+    @server.completion()  # type: ignore[no-untyped-call, untyped-decorator]
     async def complete(
         ref: PromptReference | ResourceTemplateReference,
         argument: CompletionArgument,
