@@ -187,6 +187,18 @@ SILENT: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
         {"model": {"peft": False}, "hardware": {"deepspeed_stage": 3}},
         "1.16.0",
     ),
+    (
+        "bfloat16-weights-lose-updates",
+        {"learning_rate": 1e-6, "model_init_kwargs": {"dtype": "bfloat16"}},
+        {"model": {"peft": False}},
+        "1.16.0",
+    ),
+    (
+        "bfloat16-weights-lose-updates",
+        {"learning_rate": 1e-6, "model_init_kwargs": {"dtype": "bfloat16"}, "deepspeed": "zero3.json"},
+        {"model": {"peft": False}, "hardware": GPU},
+        "1.16.0",
+    ),
     ("optimizer-needs-bitsandbytes", {"optim": "adamw_8bit"}, {}, "1.16.0"),
     (
         "resume-not-passed-to-train",

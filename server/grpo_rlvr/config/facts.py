@@ -122,6 +122,12 @@ class Facts:
         value = self.number("hardware.fsdp_version")
         return None if value is None else int(value)
 
+    @property
+    def sharded(self) -> bool:
+        """Whether ZeRO or FSDP spreads the training state over processes and keeps float32 master weights."""
+        named = any(self.config.given.get(name) for name in ("deepspeed", "fsdp"))
+        return bool(self.zero_stage) or self.fsdp_version is not None or named
+
     # ------------------------------------------------------------------ model
     @property
     def model_class(self) -> str | None:

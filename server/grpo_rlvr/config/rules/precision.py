@@ -52,11 +52,6 @@ def _with_dtype(config: ConfigView, dtype: str) -> dict[str, Any]:
     return {"model_init_kwargs": {**given, "dtype": dtype}}
 
 
-def sharded(facts: Facts) -> bool:
-    """Return whether weights or optimizer states are spread over processes, with float32 master copies kept."""
-    return bool(facts.zero_stage) or facts.fsdp_version is not None
-
-
 @rule(
     "fp16-and-bf16",
     severity="error",
@@ -143,7 +138,7 @@ def _float32_need(config: ConfigView, facts: Facts) -> tuple[float, float] | Non
         return None
     if not loads_float32(facts):
         return 0.0, memory
-    if sharded(facts):
+    if facts.sharded:
         shards = facts.processes if facts.zero_stage == 3 or facts.fsdp_version is not None else 1
         return params * FROZEN_BYTES / shards, memory
     if facts.peft:
@@ -195,12 +190,14 @@ def weights_loaded_in_float32(config: ConfigView, facts: Facts) -> Outcome:
     fix_safety="Doubles the memory of the weights, and lets them move.",
 )
 def bfloat16_weights_lose_updates(config: ConfigView, facts: Facts) -> Outcome:
-    if facts.peft is not False or sharded(facts):
+    if facts.peft is not False or facts.sharded:
         return PASS if facts.peft is not None else not_applicable("model.peft is not stated")
     dtype = str(facts.setup.get("model.dtype") or "").removeprefix("torch.") if facts.instance else facts.weights_dtype
     rate = config.number("learning_rate")
     if dtype not in ("bfloat16", "bf16") or rate is None or rate > BF16_STEP or rate <= 0:
         return PASS
+    if not facts.setup.section("hardware") and facts.text("launch.command") is None:
+        return not_applicable("whether ZeRO or FSDP keeps float32 masters is not stated (hardware, launch.command)")
     return fail(
         "model_init_kwargs.dtype",
         "learning_rate",
@@ -224,7 +221,7 @@ def bfloat16_weights_lose_updates(config: ConfigView, facts: Facts) -> Outcome:
     fix_safety="Doubles the memory of the weights.",
 )
 def float16_weights_under_fp16(config: ConfigView, facts: Facts) -> Outcome:
-    if facts.peft is not False or sharded(facts) or config.effective("fp16") is not True:
+    if facts.peft is not False or facts.sharded or config.effective("fp16") is not True:
         return PASS
     if facts.instance or facts.weights_dtype not in ("float16", "fp16", "half"):
         return PASS
