@@ -105,3 +105,18 @@ def test_every_rule_of_the_skill_and_recipe_is_about_a_field_of_todays_trl() -> 
     block = re.search(r"```json\n(.+?)```", PAGES[0].read_text(encoding="utf-8"), re.DOTALL)
     assert block
     assert set(ast.literal_eval(block.group(1).replace("true", "True"))) <= set(fields)
+
+
+def test_the_defaults_that_the_recipe_names_are_those_of_todays_trl() -> None:
+    newest = table(known_versions()[-1])
+    page = (ROOT / "references" / "recipe.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| `?([\w.]+)`?(?: since ([\d.]+))? \|", page, re.MULTILINE)
+    assert len(rows) >= 6
+    for name, now, since in rows:
+        assert str(newest.default(name)) == now, name
+        if since:
+            older = [
+                v for v in known_versions() if tuple(map(int, v.split(".")[:2])) < tuple(map(int, since.split(".")))
+            ]
+            before = table(older[-1])
+            assert name not in before or str(before.default(name)) != now, f"{name} was {now} before {since} already"
