@@ -299,3 +299,18 @@ def test_what_unsloth_patches_is_no_error_and_a_typo_still_is() -> None:
     assert errors(UNSLOTH) == {"num_generation"}
     without = errors(UNSLOTH.replace("from unsloth import", "from own import"))
     assert {"num_generations", "unsloth_num_chunks", "vllm_sampling_params"} <= without
+
+
+@pytest.mark.parametrize("body", ["[0.0 for _ in completions]", "[1.0] * len(completions)"])
+def test_a_reward_that_is_the_same_for_all_is_an_error_alone_and_a_log_beside_others(body: str) -> None:
+    script = (
+        "from trl import GRPOConfig, GRPOTrainer\n"
+        f"def same(completions, **kwargs):\n    print(completions)\n    return {body}\n"
+        "def graded(completions, **kwargs):\n    return [float(len(c)) for c in completions]\n"
+        "args = GRPOConfig(num_generations=8, per_device_train_batch_size=8)\n"
+        "GRPOTrainer(model='m', args=args, reward_funcs=[same], train_dataset=rows)\n"
+    )
+    for text, expected in ((script, True), (script.replace("[same]", "[same, graded]"), False)):
+        loaded = load_config(text, "train.py")
+        found = check(loaded.config, parse_setup(loaded.setup), trl_version="1.16.0", loaded=loaded).findings
+        assert any(finding.rule == "reward-constant-in-group" for finding in found) is expected

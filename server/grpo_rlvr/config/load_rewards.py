@@ -275,6 +275,12 @@ def _returns(definition: FunctionNode) -> str:
     if all(isinstance(value, ast.Constant | ast.Dict | ast.DictComp) for value in own):
         return "; ".join(dict.fromkeys(source(value) for value in own if value is not None))
     single = own[0]
-    if len(own) == 1 and isinstance(single, ast.List) and len(single.elts) == 1:
-        return source(single)
-    return ""
+    return source(single) if len(own) == 1 and single is not None and _is_plain_list(single) else ""
+
+
+def _is_plain_list(node: ast.expr) -> bool:
+    """Return whether an expression is a list of one item, or one that repeats a constant."""
+    if isinstance(node, ast.ListComp):
+        return isinstance(node.elt, ast.Constant)
+    repeated = node.left if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) else node
+    return isinstance(repeated, ast.List) and len(repeated.elts) == 1

@@ -212,7 +212,8 @@ def reward_constant_in_group(setup: Setup) -> Outcome:
 
     def judge(reward: Reward) -> Fail | None:
         stated = _CONSTANT.search(reward.returns) and not _SUSPECTED.search(reward.returns)
-        if not stated and not _same_number_for_all(reward.returns):
+        # Beside others a constant function is a usual way to log: only alone does it leave nothing to learn from.
+        if not stated and not (count == 1 and _same_number_for_all(reward.returns)):
             return None
         alone = "" if count == 1 else " and adds nothing to the other rewards' differences"
         return fail(
