@@ -110,10 +110,6 @@ class _Demo:
         if first["verdict"] != "error":
             raise DemoError(f"the wrong config was not refused: {first['verdict']}")
         fixed = {**first["fixed_config"], **self.task.choices}
-        for finding in first["findings"]:
-            fix = finding["fix"]
-            if fix and finding["severity"] == "error" and not fix["safe"]:
-                fixed = {key: value for key, value in fixed.items() if key not in fix["unset"]} | fix["set"]
         second = await self._check(fixed)
         if second["verdict"] == "error":
             raise DemoError(f"the fixed config is still refused: {[f['message'] for f in second['findings']]}")
