@@ -1,6 +1,7 @@
 """Run the task evals with any agent, with and without the skill and the server.
 
     python evals/run.py --agent 'my-agent --print "$(cat prompt.md)"' --out results [--arm both] [--task fix-config]
+        [--repeat 3]
 
 For every task and arm a fresh folder is made (fixture, prompt.md; the skill and the server's settings where the arm has
 them), the agent's command is run in it by a shell, and the folder's files are scored. An agent may leave `usage.json`
@@ -9,6 +10,7 @@ may act freely, and without TRL installed, which is where a bundle can help.
 """
 
 import argparse
+import itertools
 import json
 import shutil
 import subprocess
@@ -46,9 +48,9 @@ def prepare(task: dict[str, Any], arm: str, folder: Path) -> None:
         write_json(folder / ".mcp.json", {"mcpServers": {"grpo-rlvr": server}})
 
 
-def run_one(task: dict[str, Any], arm: str, agent: str, out: Path, timeout_s: float) -> dict[str, Any]:
+def run_one(task: dict[str, Any], arm: str, agent: str, out: Path, timeout_s: float, number: int) -> dict[str, Any]:
     """Run one task in one arm. Returns id, arm, score, lost points, seconds, exit code and usage."""
-    folder = out / task["id"] / arm
+    folder = out / task["id"] / (arm if number == 1 else f"{arm}-{number}")
     shutil.rmtree(folder, ignore_errors=True)
     prepare(task, arm, folder)
     started = time.monotonic()
@@ -71,35 +73,58 @@ def run_one(task: dict[str, Any], arm: str, agent: str, out: Path, timeout_s: fl
     score, lost = CHECKERS[task["id"]](folder)
     usage = folder / "usage.json"
     return {
-        "task": task["id"], "arm": arm, "score": round(score, 3), "lost": lost, "seconds": round(seconds, 1),
-        "exit": code,
+        "task": task["id"], "arm": arm, "run": number, "score": round(score, 3), "lost": lost,
+        "seconds": round(seconds, 1), "exit": code,
         "usage": json.loads(usage.read_text(encoding="utf-8")) if usage.is_file() else None,
     }  # fmt: skip
 
 
+def mean(values: list[float]) -> float | None:
+    """The mean, or None of nothing: what an agent does not report stays unknown."""
+    return sum(values) / len(values) if values else None
+
+
+def summary(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """For each arm the means, and its difference in score to the arm with neither skill nor server."""
+    rows = []
+    for arm in ARMS:
+        own = [result for result in results if result["arm"] == arm]
+        if own:
+            used = [result["usage"] or {} for result in own]
+            row: dict[str, Any] = {"arm": arm, "runs": len(own), "score": mean([result["score"] for result in own])}
+            row["seconds"] = mean([result["seconds"] for result in own])
+            for key in ("tool_calls", "tokens"):
+                row[key] = mean([usage[key] for usage in used if isinstance(usage.get(key), int | float)])
+            rows.append(row)
+    base = next((row["score"] for row in rows if row["arm"] == "neither"), None)
+    return [{**row, "score_gain": None if base is None else row["score"] - base} for row in rows]
+
+
 def main() -> int:
-    """Run and print a line a task and arm, then the mean score of each arm."""
+    """Run and print a line a task and arm, then the means of each arm."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--agent", required=True, help="shell command, run in the task's folder beside prompt.md")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--arm", choices=(*ARMS, "all"), default="all")
     parser.add_argument("--task", choices=sorted(CHECKERS), action="append")
+    parser.add_argument("--repeat", type=int, default=1, help="runs of each task and arm: one is an anecdote")
     parser.add_argument("--timeout-s", type=float, default=1800)
     options = parser.parse_args()
     results = []
     for task in tasks():
         if options.task and task["id"] not in options.task:
             continue
-        for arm in ARMS if options.arm == "all" else (options.arm,):
-            result = run_one(task, arm, options.agent, options.out, options.timeout_s)
+        arms = ARMS if options.arm == "all" else (options.arm,)
+        for number, arm in itertools.product(range(1, options.repeat + 1), arms):
+            result = run_one(task, arm, options.agent, options.out, options.timeout_s, number)
             results.append(result)
             lost = "; ".join(result["lost"])[:120]
             print(f"{result['score']:.2f}  {result['seconds']:7.1f} s  {arm:<8} {task['id']}  {lost}")
     write_json(options.out / "results.json", results)
-    for arm in ARMS:
-        scores = [result["score"] for result in results if result["arm"] == arm]
-        if scores:
-            print(f"{arm}: mean {sum(scores) / len(scores):.2f} over {len(scores)} tasks")
+    write_json(options.out / "summary.json", summary(results))
+    for row in summary(results):
+        shown = [f"{key} {value:.2f}" for key, value in row.items() if isinstance(value, float)]
+        print(f"{row['arm']}: {', '.join(shown)} over {row['runs']} runs")
     return 0
 
 

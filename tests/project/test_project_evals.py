@@ -97,6 +97,10 @@ def test_the_runner_prepares_every_arm_and_scores_from_files(tmp_path: Path) -> 
         ("server", 1.0),
         ("both", 1.0),
     ]
+    summary = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
+    assert [(row["arm"], row["score"], row["score_gain"], row["tokens"]) for row in summary] == [
+        (arm, 1.0, 0.0, None) for arm in ("neither", "skill", "server", "both")
+    ]
     seen: Callable[[str], str] = lambda arm: (tmp_path / "compare-runs" / arm / "seen.txt").read_text(encoding="utf-8")  # noqa: E731
     assert ".mcp.json" not in seen("neither") + seen("skill") and ".mcp.json" in seen("server")
     assert ".claude" in seen("skill") and ".claude" not in seen("server")
