@@ -184,6 +184,8 @@ def test_the_length_that_a_task_needs_is_read_from_its_description(task: str, to
         ("hardware.gpu_mem_gb", 24, "24 GB"),
         ("hardware.gpu_mem_gb", 24, "24"),
         ("model.params_b", 7, "7B"),
+        ("hardware.gpus", 2, [0, 1]),
+        ("hardware.gpus", 2, "2"),
         ("model.class", "dense", "Dense"),
         ("dataset.columns", ["prompt"], "prompt"),
         ("dataset.columns", ["prompt", "gold"], {"prompt": "string", "gold": "string"}),

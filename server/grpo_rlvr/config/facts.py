@@ -17,6 +17,10 @@ _MACHINE_PROCESSES = re.compile(r"--nproc[_-]per[_-]node[ =](\d+)")
 _VISIBLE = re.compile(r"CUDA_VISIBLE_DEVICES=[\"']?(\d+(?:,\d+)*)")
 
 
+# Above every count, size and port that a setup can state; also keeps infinity out.
+LARGEST = 1e12
+
+
 @dataclass(frozen=True)
 class Facts:
     """Derived facts about a run; each property says what None means."""
@@ -35,9 +39,10 @@ class Facts:
         return in_range(self.config.table.transformers, spec) if stated is None else stated
 
     def number(self, path: str) -> float | None:
-        """Return a number of the setup, None when it is not stated or no number."""
+        """Return a number of the setup, None when it is not stated, no number, or beyond what any of them can be."""
         value = self.setup.get(path)
-        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        usable = isinstance(value, int | float) and not isinstance(value, bool) and -LARGEST <= value <= LARGEST
+        return float(value) if usable else None
 
     def text(self, path: str) -> str | None:
         """Return a text of the setup, None when it is not stated or no text."""
@@ -46,12 +51,7 @@ class Facts:
 
     def unusable(self) -> list[str]:
         """Return the setup paths that want a number and hold something else; they count as not stated."""
-        values = {path: self.setup.get(path) for path in NUMBERS}
-        return [
-            path
-            for path, value in values.items()
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float))
-        ]
+        return [path for path in NUMBERS if self.setup.get(path) is not None and self.number(path) is None]
 
     # ------------------------------------------------------------------ processes and devices
     @cached_property

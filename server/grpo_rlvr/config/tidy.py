@@ -21,7 +21,7 @@ SWITCHES = (
 )  # fmt: skip
 WORDS = ("model.class", "dataset.format")
 # 80, 0.5, 7B, 80 GB.
-_NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*(?:b|gb|gib)?", re.IGNORECASE)
+_NUMBER = re.compile(r"(\d{1,12}(?:\.\d{1,12})?)\s*(?:b|gb|gib)?", re.IGNORECASE)
 
 
 def tidied(setup: Setup) -> Setup:
@@ -30,7 +30,7 @@ def tidied(setup: Setup) -> Setup:
     for path, convert in _CONVERSIONS:
         section, _, key = path.partition(".")
         value = setup.get(path)
-        better = convert(value) if isinstance(value, str | Mapping) else value
+        better = convert(value) if isinstance(value, str | Mapping | list) else value
         if better is not value:
             changed.setdefault(section, dict(setup.section(section)))[key] = better
     return Setup({**setup.sections, **changed}, setup.unused) if changed else setup
@@ -43,6 +43,10 @@ def _number(value: Any) -> Any:
     return float(match[1]) if "." in match[1] else int(match[1])
 
 
+def _count(value: Any) -> Any:
+    return len(value) if isinstance(value, list) else value
+
+
 def _switch(value: Any) -> Any:
     return {"true": True, "false": False}.get(value.strip().lower(), value) if isinstance(value, str) else value
 
@@ -53,7 +57,9 @@ def _word(value: Any) -> Any:
 
 def _columns(value: Any) -> Any:
     # `prompt, answer`, or a mapping of column to type as datasets prints its features.
-    return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else list(value)
+    if isinstance(value, str):
+        return [name.strip() for name in value.split(",") if name.strip()]
+    return list(value) if isinstance(value, Mapping) else value
 
 
 _CONVERSIONS: tuple[tuple[str, Callable[[Any], Any]], ...] = (
@@ -61,4 +67,6 @@ _CONVERSIONS: tuple[tuple[str, Callable[[Any], Any]], ...] = (
     *((path, _switch) for path in SWITCHES),
     *((path, _word) for path in WORDS),
     ("dataset.columns", _columns),
+    # The machine's GPUs named one by one.
+    ("hardware.gpus", _count),
 )
