@@ -101,7 +101,7 @@ class Chromium:
             raise RuntimeError(result["exceptionDetails"].get("exception", {}).get("description", "error in page"))
         return result["result"].get("value")
 
-    def until(self, expression: str, seconds: float = 10) -> Any:
+    def until(self, expression: str, seconds: float = 90) -> Any:
         """Wait until an expression is true and return it."""
         wait = (
             f"new Promise((done, fail) => {{ const end = performance.now() + {seconds * 1000}; const look = () => {{ "

@@ -96,12 +96,12 @@ def test_a_job_that_loses_two_workers_counts_against_the_program(pool: Pool) -> 
     def kill() -> None:
         while not stop.wait(0.2):
             for worker in list(pool.workers):
-                if worker.deadline > time.monotonic() + _pool.START_S:  # at work on the job of 90 s, no longer starting
+                if worker.deadline > time.monotonic() + _pool.START_S:  # at work on the long job, no longer starting
                     end_worker(worker)
 
     thread = threading.Thread(target=kill)
     thread.start()
-    (result,) = pool.run([script("import time\ntime.sleep(20)", wall_s=90)])
+    (result,) = pool.run([script("import time\ntime.sleep(200)", wall_s=900)])
     stop.set()
     thread.join()
     assert result.status == "lost"
