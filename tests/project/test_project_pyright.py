@@ -1,0 +1,17 @@
+"""pyright finds nothing; it is a Node program."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+NEEDS = ("node",)
+pytestmark = pytest.mark.slow
+
+
+def test_pyright_finds_nothing() -> None:
+    command = [sys.executable, "-m", "pyright"]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
