@@ -16,7 +16,7 @@ from grpo_rlvr.protocol.elicit import read_by_forms
 from grpo_rlvr.protocol.icon import ICON
 from grpo_rlvr.protocol.resources import add_prompts, add_resources
 from grpo_rlvr.protocol.skills import Skills
-from grpo_rlvr.protocol.strict import dress, server_tool, strict_from
+from grpo_rlvr.protocol.strict import bind, dress, server_tool, strict_from
 from grpo_rlvr.tools import TOOLS, Tool
 from grpo_rlvr.tools.read import start_reading
 from grpo_rlvr.workspace import Workspace
@@ -62,7 +62,7 @@ def build_server(workspace: Workspace) -> MCPServer[Any]:
 
 def _reading_tool(tool: Tool, workspace: Workspace) -> Any:
     """`start_reading` may talk back to the client's person, which only the protocol layer can do."""
-    plain = server_tool(tool, workspace).fn
+    plain = bind(tool, workspace)
 
     async def bound(ctx: Context[Any, Any], rows_per_form: int = 5, **arguments: Any) -> Any:
         if arguments.get("channel") == "elicitation":

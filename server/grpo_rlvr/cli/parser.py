@@ -4,13 +4,15 @@ import argparse
 from typing import Any
 
 from grpo_rlvr import __version__
-from grpo_rlvr.cli import serving, verbs
 
 STAGES = ("proof", "smoke", "full")
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
-    """Return the options; `verb` is the function to call. Exits with 2 and a usage line on a mistake."""
+    """Return the options; `verb` names the function to call, as `module.name` of this package.
+
+    Exits with 2 and a usage line on a mistake.
+    """
     parser = argparse.ArgumentParser(
         prog="grpo-rlvr",
         description="From a verifiable task to a GRPO run that is worth its GPU hours: "
@@ -24,9 +26,9 @@ def parse(argv: list[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _verb(parsers: Any, name: str, fn: Any, summary: str, *, json: bool = True) -> argparse.ArgumentParser:
+def _verb(parsers: Any, name: str, where: str, summary: str, *, json: bool = True) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = parsers.add_parser(name, help=summary, description=summary, allow_abbrev=False)
-    parser.set_defaults(verb=fn)
+    parser.set_defaults(verb=where)
     parser.add_argument("--root", default=".", help="workspace folder (default: the current one)")
     if json:
         parser.add_argument("--json", action="store_true", help="print exactly what the tool returns")
@@ -40,23 +42,23 @@ def _add_config(parser: argparse.ArgumentParser, *, required: bool) -> None:
 
 
 def _add_check_verbs(parsers: Any) -> None:
-    check = _verb(parsers, "check", verbs.check, "Check a GRPO config for its TRL version.")
+    check = _verb(parsers, "check", "verbs.check", "Check a GRPO config for its TRL version.")
     _add_config(check, required=True)
     check.add_argument("--from-version", metavar="V", help="list the defaults that changed since this TRL version")
     check.add_argument("--deep", action="store_true", help="also construct the real trainer on a tiny model")
     check.add_argument("--format", choices=("table", "json", "sarif", "github"), default="table")
     check.add_argument("--fix", action="store_true", help="write the safe fixes into the config file")
-    memory = _verb(parsers, "memory", verbs.memory, "Estimate GPU memory per phase.")
+    memory = _verb(parsers, "memory", "verbs.memory", "Estimate GPU memory per phase.")
     _add_config(memory, required=False)
     memory.add_argument("--solve", action="store_true", help="find the largest batch, length and model that fit")
     memory.add_argument("--measure", action="store_true", help="run two real steps on this GPU and compare")
     memory.add_argument("--picture", metavar="FILE", help="write the bars as a PNG")
-    explain = _verb(parsers, "explain", verbs.explain, "Explain a rule by its id.", json=False)
+    explain = _verb(parsers, "explain", "verbs.explain", "Explain a rule by its id.", json=False)
     explain.add_argument("rule")
 
 
 def _add_sample_verbs(parsers: Any) -> None:
-    sample = _verb(parsers, "sample", verbs.sample, "Sample completions from a model in the background.")
+    sample = _verb(parsers, "sample", "verbs.sample", "Sample completions from a model in the background.")
     sample.add_argument("--prompts", required=False, metavar="SOURCE", help="JSONL, parquet, datasets folder or hub id")
     sample.add_argument("--model", metavar="FOLDER", help="model folder or hub id")
     sample.add_argument(
@@ -69,7 +71,7 @@ def _add_sample_verbs(parsers: Any) -> None:
     sample.add_argument("--seed", type=int, default=0)
     sample.add_argument("--resume", metavar="RUN")
     sample.add_argument("--wait", action="store_true", help="wait until it is done")
-    score = _verb(parsers, "score", verbs.score, "Run rewards over samples, attack them, and route.")
+    score = _verb(parsers, "score", "verbs.score", "Run rewards over samples, attack them, and route.")
     score.add_argument("--samples", required=True, metavar="FILE", help="JSONL with prompt, completion and columns")
     score.add_argument(
         "--reward",
@@ -81,42 +83,42 @@ def _add_sample_verbs(parsers: Any) -> None:
     )
     score.add_argument("--config", metavar="FILE", help="config; num_generations and the completion cap are read")
     score.add_argument("--column", action="append", default=[], metavar="FROM=TO", help="rename a column")
-    read = _verb(parsers, "read", verbs.read, "Read scored samples: page, terminal, or status.")
+    read = _verb(parsers, "read", "verbs.read", "Read scored samples: page, terminal, or status.")
     read.add_argument("reading", help="id that score printed")
     read.add_argument("--terminal", action="store_true", help="read here instead of on the page")
     read.add_argument("--status", action="store_true", help="only show how far the reading is")
     read.add_argument("--name", default="", help="who reads")
     read.add_argument("--no-browser", action="store_true", help="only print the page's address")
     scaffold = _verb(
-        parsers, "new-reward", verbs.new_reward, "Write a reward of your own with cases and a test.", json=False
+        parsers, "new-reward", "verbs.new_reward", "Write a reward of your own with cases and a test.", json=False
     )
     scaffold.add_argument("reward_name", metavar="NAME")
 
 
 def _add_run_verbs(parsers: Any) -> None:
-    launch = _verb(parsers, "launch", verbs.launch, "Start a TRL run through the gate.")
+    launch = _verb(parsers, "launch", "verbs.launch", "Start a TRL run through the gate.")
     launch.add_argument("spec", metavar="SPEC", nargs="?", help="JSON or YAML file")
     launch.add_argument("--resume", metavar="RUN", help="continue this run from its last checkpoint instead")
     launch.add_argument("--stage", choices=STAGES, default="proof")
     launch.add_argument("--dry-run", action="store_true")
     launch.add_argument("--waive", metavar="REASON", help="start 'full' without a green smoke; the reason is recorded")
-    status = _verb(parsers, "status", verbs.status, "Show a run.")
+    status = _verb(parsers, "status", "verbs.status", "Show a run.")
     status.add_argument("run_id", metavar="RUN")
     status.add_argument("--watch", action="store_true", help="refresh until the run ends")
-    logs = _verb(parsers, "logs", verbs.logs, "Show a run's log.")
+    logs = _verb(parsers, "logs", "verbs.logs", "Show a run's log.")
     logs.add_argument("run_id", metavar="RUN")
     logs.add_argument("--tail", type=int, default=100)
     logs.add_argument("--since", type=int, default=0)
     logs.add_argument("--grep", metavar="TEXT")
-    stop = _verb(parsers, "stop", verbs.stop, "Stop a run with a checkpoint.")
+    stop = _verb(parsers, "stop", "verbs.stop", "Stop a run with a checkpoint.")
     stop.add_argument("run_id", metavar="RUN")
-    runs = _verb(parsers, "runs", verbs.runs, "List runs.")
+    runs = _verb(parsers, "runs", "verbs.runs", "List runs.")
     runs.add_argument("--limit", type=int, default=50)
     runs.add_argument("--offset", type=int, default=0, help="leave out the newest, for the next page")
-    report = _verb(parsers, "report", verbs.report, "Write an HTML report on a run.")
+    report = _verb(parsers, "report", "verbs.report", "Write an HTML report on a run.")
     report.add_argument("run_id", metavar="RUN")
     report.add_argument("--out", metavar="FILE")
-    recommend = _verb(parsers, "recommend", verbs.recommend, "Diagnose a run from its log.")
+    recommend = _verb(parsers, "recommend", "verbs.recommend", "Diagnose a run from its log.")
     recommend.add_argument("log", metavar="LOG", help="file or run folder, or - for standard input")
     recommend.add_argument("--config", metavar="FILE")
     recommend.add_argument("--setup", metavar="FILE")
@@ -126,16 +128,16 @@ def _add_run_verbs(parsers: Any) -> None:
 
 
 def _add_other_verbs(parsers: Any) -> None:
-    serve = _verb(parsers, "serve", serving.serve, "Serve the tools over MCP (stdio unless --http).", json=False)
+    serve = _verb(parsers, "serve", "serving.serve", "Serve the tools over MCP (stdio unless --http).", json=False)
     serve.add_argument("--http", action="store_true", help="streamable HTTP instead of stdio")
     serve.add_argument("--host", default="127.0.0.1")
     serve.add_argument("--port", type=int, default=8765)
     serve.add_argument(
         "--allowed-host", action="append", default=[], metavar="NAME", help="further Host header to accept"
     )
-    doctor = _verb(parsers, "doctor", verbs.doctor, "Look at interpreters, packages, GPUs and the sandbox.")
+    doctor = _verb(parsers, "doctor", "verbs.doctor", "Look at interpreters, packages, GPUs and the sandbox.")
     doctor.add_argument("--python", metavar="PATH")
-    demo = _verb(parsers, "demo", serving.demo, "Run the whole loop on this machine's CPU.", json=False)
+    demo = _verb(parsers, "demo", "serving.demo", "Run the whole loop on this machine's CPU.", json=False)
     demo.add_argument("--out", default="demo-output", metavar="FOLDER", help="workspace the demo makes")
     demo.add_argument("--fast", action="store_true", help="the same real steps with less training")
     demo.add_argument("--real", action="store_true", help="a real pretrained model (a 93 MB download)")

@@ -6,6 +6,8 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 
 from grpo_rlvr.errors import UserError
+from grpo_rlvr.protocol.skills import SCHEME
+from grpo_rlvr.skillfiles import skill_files
 from grpo_rlvr.workspace import Workspace
 
 
@@ -18,6 +20,14 @@ def add_resources(server: MCPServer[Any], workspace: Workspace) -> None:
         from grpo_rlvr.config import explain
 
         return _found(explain, rule_id)
+
+    @server.resource(f"{SCHEME}references/rules/{{page}}", title="Rule family", mime_type="text/markdown")
+    def rule_page(page: str) -> str:
+        """The rules of one family, such as batch.md."""
+        path = skill_files().get(f"references/rules/{page}")
+        if path is None:
+            raise ResourceNotFoundError(f"no page '{page}' of rules")
+        return path.read_text(encoding="utf-8")
 
     @server.resource("grpo://runs/{run_id}", title="Run", mime_type="application/json")
     def run(run_id: str) -> str:

@@ -41,8 +41,8 @@ class Skills(Extension):
         )
 
     def resources(self) -> Sequence[ResourceBinding]:
-        """Make SKILL.md and every reference readable."""
-        return [ResourceBinding(_resource(name, path)) for name, path in skill_files().items()]
+        """List SKILL.md and the references; the pages of single rule families are read through a template."""
+        return [ResourceBinding(_resource(name, path)) for name, path in skill_files().items() if name.count("/") < 2]
 
     async def _list(self, context: ServerRequestContext[Any, Any], params: RequestParams) -> dict[str, Any]:
         entry = skill_entry()
@@ -76,7 +76,7 @@ def _resource(name: str, path: Path) -> FileResource:
         skill = _frontmatter(path)
         shown, about = skill["name"], skill["description"]
     return FileResource(
-        uri=f"{SCHEME}{name}", name=shown, title=_title(path), description=about, path=path,
+        uri=f"{SCHEME}{name}", name=shown, title=_title(name), description=about, path=path,
         mime_type="text/markdown", encoding="utf-8",
     )  # fmt: skip
 
@@ -88,9 +88,8 @@ def _frontmatter(path: Path) -> dict[str, Any]:
     return read
 
 
-def _title(path: Path) -> str:
-    with path.open(encoding="utf-8") as file:
-        return next((line.lstrip("# ").strip() for line in file if line.startswith("#")), path.name)
+def _title(name: str) -> str:
+    return name.removeprefix("references/").removesuffix(".md").replace("-", " ").replace("/", ": ")
 
 
 def _when_to_read(path: Path) -> str | None:

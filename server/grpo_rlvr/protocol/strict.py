@@ -67,7 +67,7 @@ def describe_validation(error: ValidationError) -> str:
 
 def server_tool(tool: Tool, workspace: Workspace, meta: dict[str, Any] | None = None) -> StrictTool:
     """Bind a tool to a workspace and dress it for the SDK, with closed input schema and all hints stated."""
-    return strict_from(_bind(tool, workspace), tool, meta)
+    return strict_from(bind(tool, workspace), tool, meta)
 
 
 def strict_from(fn: Callable[..., Any], tool: Tool, meta: dict[str, Any] | None = None) -> StrictTool:
@@ -93,7 +93,8 @@ def strict_from(fn: Callable[..., Any], tool: Tool, meta: dict[str, Any] | None 
     return cast(StrictTool, made)
 
 
-def _bind(tool: Tool, workspace: Workspace) -> Callable[..., Any]:
+def bind(tool: Tool, workspace: Workspace) -> Callable[..., Any]:
+    """Return the tool as the wire sees it: its workspace fixed, its progress reported to the client."""
     signature = inspect.signature(tool.fn)
     hidden = {"workspace", "progress"}
     wants_progress = "progress" in signature.parameters
