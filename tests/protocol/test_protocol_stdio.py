@@ -145,3 +145,21 @@ def test_http_beyond_loopback_is_refused_without_a_token(root: Path, host: str) 
     )
     assert done.returncode == 2
     assert "token" in done.stderr and "Traceback" not in done.stderr
+
+
+async def test_waiting_for_a_run_sends_progress_events(root: Path, era: str) -> None:
+    seen: list[tuple[float, float | None, str | None]] = []
+
+    async def on_progress(done: float, total: float | None, message: str | None) -> None:
+        seen.append((done, total, message))
+
+    (root / "prompts.jsonl").write_text('{"prompt": "a"}\n', encoding="utf-8")
+    endpoint = {"base_url": "http://127.0.0.1:9/v1", "model": "none"}
+    first, *rest = command(root)
+    async with Client(StdioServerParameters(command=first, args=rest), mode=era) as client:  # type: ignore[arg-type]
+        started = await client.call_tool("sample_outputs", {"prompts": "prompts.jsonl", "endpoint": endpoint})
+        run_id = started.structured_content["run_id"]  # type: ignore[index]
+        asked = {"run_id": run_id, "wait_s": 60}
+        status = await client.call_tool("run_status", asked, progress_callback=on_progress)
+    assert status.structured_content["state"] == "failed"  # type: ignore[index]
+    assert seen and all(message for _, _, message in seen)

@@ -20,7 +20,6 @@ from grpo_rlvr.tools.inputs import load_config_argument, load_json_file, load_se
 from grpo_rlvr.workspace import Workspace
 
 POLL_S = 1.0
-ENDED = frozenset({"halted", "finished", "failed", "stopped", "lost"})
 
 
 def workspace(options: argparse.Namespace) -> Workspace:
@@ -255,6 +254,6 @@ def _wait(place: Workspace, run_id: str, *, quiet: bool) -> Any:
         if line != shown and not quiet:
             print(line, file=sys.stderr)
             shown = line
-        if current.state in ENDED:
+        if current.state in run.ENDED:
             return current
         time.sleep(POLL_S)

@@ -1,5 +1,6 @@
 """Step 4: launch TRL through the gate, watch, stop."""
 
+import time
 from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
@@ -7,8 +8,11 @@ from pydantic import Field, ValidationError
 from grpo_rlvr.errors import InputError
 from grpo_rlvr.models.run import LaunchResult, RunList, RunLogs, RunSpec, RunStatus, Stage
 from grpo_rlvr.tools.inputs import load_json_file
+from grpo_rlvr.tools.registry import Progress
 from grpo_rlvr.workspace import Workspace
 
+POLL_S = 1.0
+ENDED = frozenset({"halted", "finished", "failed", "stopped", "lost"})
 RunId = Annotated[str, Field(description="Run id, as launch_training, sample_outputs or list_runs return it.")]
 
 
@@ -34,11 +38,26 @@ def launch_training(
     return launch(load_run_spec(workspace, spec, path), workspace, stage=stage, dry_run=dry_run)
 
 
-def run_status(workspace: Workspace, run_id: RunId) -> RunStatus:
-    """Report a run's state, progress, latest metrics and diagnosis; does not wait for it."""
+def run_status(
+    workspace: Workspace,
+    run_id: RunId,
+    wait_s: Annotated[
+        float,
+        Field(ge=0, le=100, description="Seconds to wait for the run's end, with progress events; 0: answer now."),
+    ] = 0,
+    progress: Progress | None = None,
+) -> RunStatus:
+    """Report a run's state, progress, latest metrics and diagnosis; does not wait for it unless asked to."""
     from grpo_rlvr.runs import run_status as status
 
-    return status(run_id, workspace)
+    deadline = time.monotonic() + wait_s
+    while True:
+        current = status(run_id, workspace)
+        if progress is not None and current.progress is not None:
+            progress(current.progress.done, current.progress.total, f"{current.state}: {current.progress.phase}")
+        if current.state in ENDED or time.monotonic() + POLL_S > deadline:
+            return current
+        time.sleep(POLL_S)
 
 
 def run_logs(
