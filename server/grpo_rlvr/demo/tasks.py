@@ -110,7 +110,7 @@ def _build_tiny(folder: Path, fast: bool, say: Say) -> dict[str, Any]:
     from grpo_rlvr.demo import policy
 
     steps = 200 if fast else 300
-    command = [sys.executable, "-I", policy.__file__, "--out", str(folder), "--steps", str(steps)]
+    command = [sys.executable, "-I", "-u", policy.__file__, "--out", str(folder), "--steps", str(steps)]
     return run_builder(command, say)
 
 
