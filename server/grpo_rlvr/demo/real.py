@@ -95,5 +95,5 @@ def _build_real(folder: Path, fast: bool, say: Say) -> dict[str, Any]:
     from grpo_rlvr.demo import smollm
 
     home = os.environ.get("GRPO_RLVR_HOME") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    command = [sys.executable, "-I", "-u", smollm.__file__, "--out", str(folder), "--cache", str(Path(home) / "grpo-rlvr")]
-    return run_builder(command, say)
+    cache = str(Path(home) / "grpo-rlvr")
+    return run_builder([sys.executable, "-I", "-u", smollm.__file__, "--out", str(folder), "--cache", cache], say)
