@@ -50,7 +50,7 @@ def test_a_gamed_reward_is_drawn_beside_the_measure_that_falls():
 def test_a_constant_curve_can_be_drawn(simulate, console):
     columns = simulate(4, 30)
     columns["reward"] = np.zeros(30)
-    ElementTree.fromstring(picture_svg(parse(console(columns))))
+    assert ElementTree.fromstring(picture_svg(parse(console(columns)))).tag.endswith("svg")
 
 
 def test_nothing_to_draw_is_said():

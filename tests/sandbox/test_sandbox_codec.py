@@ -62,6 +62,12 @@ def test_no_bytes_raise_anything_else(data: bytes) -> None:
         return
 
 
+@pytest.mark.parametrize("data", [b'{"c":[]}', b'{"c":[1]}', b'{"F":[]}', b'{"D":[]}', b'{"r":[]}', b'{"T":[]}'])
+def test_a_tag_with_too_few_parts_is_malformed(data: bytes) -> None:
+    with pytest.raises(_codec.Malformed):
+        _codec.decode(_codec.loads(data))
+
+
 @given(st.lists(st.one_of(st.binary(max_size=60), JSON.map(lambda node: json.dumps(node).encode())), max_size=5))
 @settings(max_examples=300, deadline=None)
 def test_no_answer_raises_in_the_trainer(parts: list[bytes]) -> None:

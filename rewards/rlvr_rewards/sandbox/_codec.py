@@ -199,7 +199,7 @@ def decode(node: Node, restore: Import = refuse_tag) -> Any:
         return _decode(node, restore, 0, _Budget())
     except Malformed:
         raise
-    except (ValueError, TypeError, KeyError, ArithmeticError, RecursionError, AttributeError) as error:
+    except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError, AttributeError) as error:
         raise Malformed(type(error).__name__) from None
 
 
