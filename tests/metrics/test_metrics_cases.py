@@ -10,7 +10,7 @@ from judge_logs import judge_case
 DATA = Path(__file__).parent.parent / "data" / "logs"
 CASES = [
     (folder, json.loads(line))
-    for folder in (DATA / "public", DATA / "tiny_runs")
+    for folder in (DATA / "public", DATA / "collected", DATA / "tiny_runs")
     for line in (folder / "index.jsonl").read_text(encoding="utf-8").splitlines()
 ]
 

@@ -163,7 +163,8 @@ def test_the_defaults_are_those_of_every_trl_release(path):
 def test_the_installed_trl_accepts_every_recipe(recipe):
     from trl import GRPOConfig
 
-    GRPOConfig(output_dir="unused", use_cpu=True, bf16=False, report_to="none", **recipe.kwargs)
+    config = GRPOConfig(output_dir="unused", use_cpu=True, bf16=False, report_to="none", **recipe.kwargs)
+    assert {name: getattr(config, name) for name in recipe.kwargs} == recipe.kwargs
 
 
 @pytest.mark.parametrize("variant", ["dapo", "dr_grpo", "gspo"])

@@ -79,6 +79,10 @@ _TRL_ROWS: tuple[tuple[str, str, str, str, str], ...] = (
     ("total_flos", "other", "", "", ""),
     ("time", "other", "", "", "seconds since 1970 in a run folder"),
     ("mean_token_accuracy", "other", "", "", "SFT: next-token accuracy, not a success rate"),
+    ("runtime", "other", "", "", "eval_runtime: seconds of an evaluation"),
+    ("samples_per_second", "other", "", "", "eval_samples_per_second"),
+    ("steps_per_second", "other", "", "", "eval_steps_per_second"),
+    ("model_preparation_time", "other", "", "", "eval_model_preparation_time"),
 )
 
 
@@ -198,6 +202,7 @@ _OTHER_ROWS: tuple[tuple[str, str, str, str], ...] = (
     ("prime-rl", "num_output_tokens", "length", ""),
     ("prime-rl", "is_truncated/all/mean", "clipped", ""),
     ("prime-rl", "truncation", "clipped", "console"),
+    ("prime-rl", "trainable", "zero_std", "console; printed as its complement"),
     ("prime-rl", "entropy/all/mean", "entropy", ""),
     ("prime-rl", "ref_kl/all/mean", "kl", ""),
     ("prime-rl", "mismatch_kl/all/mean", "mismatch_kl", "3e-4 to 5e-4"),
@@ -213,6 +218,8 @@ _OTHER_ROWS: tuple[tuple[str, str, str, str], ...] = (
     ("slime", "response_len/mean", "length", ""),
     ("slime", "rollout/response_lengths", "length", ""),
     ("slime", "rollout/response_len/mean", "length", ""),
+    ("slime", "rollout/response_len/max", "length_max", ""),
+    ("slime", "rollout/response_len/min", "length_min", ""),
     ("slime", "rollout/advantages", "advantage", ""),
     ("slime", "truncated_ratio", "clipped", ""),
     ("slime", "rollout/truncated", "clipped", ""),
@@ -235,6 +242,10 @@ _OTHER_ROWS: tuple[tuple[str, str, str, str], ...] = (
     ("slime", "tis_clipfrac", "other", ""),
     ("slime", "train/step", "step", ""),
     ("slime", "rollout/step", "step", ""),
+    ("mlx-lm-lora", "total_rewards_mean", "reward", "console"),
+    ("mlx-lm-lora", "total_rewards_std", "other", "of all answers, not within groups"),
+    ("mlx-lm-lora", "grouped_rewards_mean", "other", "the same mean"),
+    ("mlx-lm-lora", "grouped_rewards_std", "reward_std", "console"),
     ("tinker", "reward/mean", "reward", ""),
     ("tinker", "reward/total", "reward", ""),
     ("tinker", "env/all/reward/total", "reward", ""),
@@ -255,7 +266,9 @@ _OTHER_ROWS: tuple[tuple[str, str, str, str], ...] = (
 
 
 def _others() -> tuple[Alias, ...]:
-    flipped = {"natural_termination_rate", "baseline_reward/pct_mixed", "env/all/by_group/frac_mixed"}
+    flipped = {
+        "natural_termination_rate", "baseline_reward/pct_mixed", "env/all/by_group/frac_mixed", "trainable",
+    }  # fmt: skip
     return tuple(Alias(f, name, q, note=note, flip=name in flipped) for f, name, q, note in _OTHER_ROWS)
 
 
@@ -272,7 +285,8 @@ def _plain() -> tuple[Alias, ...]:
         "score mean_score score_mean proxy_reward rm_score rew r_mean train_reward raw_reward return_mean",
         "reward_std": "std_reward reward_stdev rewards_std within_group_std",
         "zero_std": "frac_zero_std zero_std zero_var_groups zero_variance_groups zero_std_frac zero_std_ratio "
-        "zero_variance frac_zero_variance degenerate_groups zero_std_groups zero_adv_groups zero_var",
+        "zero_variance frac_zero_variance degenerate_groups zero_std_groups zero_adv_groups zero_var "
+        "zero_advantage_frac frac_zero_advantage zero_adv_frac frac_zero_adv uniform_groups flat_groups dead_groups",
         "all_wrong": "all_zero_rate all_wrong frac_all_wrong all_zero_groups solve_none all_fail",
         "all_right": "all_correct_rate all_right frac_all_correct solve_all all_pass all_correct",
         "length": "mean_length mean_len avg_length avg_len average_length completion_len completion_tokens "
@@ -290,6 +304,7 @@ def _plain() -> tuple[Alias, ...]:
         "is_mean": "is_ratio importance_ratio is_ratio_mean mean_is_ratio ratio_mean",
         "step_time": "time_per_step sec_per_step seconds",
         "accuracy": "acc accuracy strict_acc eval_acc test_acc val_acc pass@1 pass_rate",
+        "other": "token_accuracy token_acc mean_token_acc",
     }  # fmt: skip
     return tuple(Alias("any", name, quantity) for quantity, names in spellings.items() for name in names.split())
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from grpo_rlvr.metrics.aliases import ALIASES, Alias
+from grpo_rlvr.metrics.translations import in_english
 
 __all__ = ["ALIASES", "QUANTITIES", "Alias", "Meaning", "Quantity", "meaning", "normalise"]
 
@@ -81,6 +82,10 @@ _FAILURE = re.compile(
     r"(^|_)(no_answer|bad_(format|row)|not_json|schema_error|wrong(_call)?|tests_failed|timeouts?|limit|died|hedge|partial"
     r"|harness_error|incorrect|invalid|errors?|fail(s|ed|ures?)?)(_(rate|share|frac|fraction|count))?$"
 )
+# Groups whose rewards are all equal, in people's own words: "groups with zero reward spread", "zero-advantage share".
+_NO_SPREAD = re.compile(r"(^|_)(zero|no)_(reward_)?(std|var|variance|spread|adv|advantage|signal)(_|%|$)")
+_LEADING_AGGREGATE = re.compile(r"^(mean|avg|average|median)_")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _REWARD_WORD = re.compile(r"(_|^)(reward|rew|score)(_func(tion)?)?(_|$)")
 
 
@@ -101,7 +106,8 @@ class Meaning:
 
 
 def normalise(name: str) -> str:
-    """Return a column name in the form the table is keyed by: lower case, every separator an underscore."""
+    """Return a column name in the form the table is keyed by: English, lower case, every separator an underscore."""
+    name = name if name.isascii() else in_english(name)
     return _SEPARATORS.sub("_", name.lower()).replace("_%", "%").strip("_")
 
 
@@ -124,7 +130,7 @@ def meaning(column: str) -> Meaning | None:
             detail=inner.detail if inner else name,
             evaluation=True,
         )
-    for candidate in _candidates(name):
+    for candidate in (*_candidates(name), normalise(_CAMEL.sub("_", column))):
         if alias := _BY_NAME.get(candidate):
             return Meaning(alias.quantity, alias, 0.01 if "%" in name else 1.0, alias.flip)
     return _by_shape(column, name)
@@ -134,7 +140,8 @@ def _candidates(name: str) -> list[str]:
     """The spellings to look up: as it is, without a percent sign, without a train prefix, without an aggregate."""
     plain = name.replace("%", "").strip("_")
     bare = re.sub(r"^(train|training|metrics|global|all)_", "", plain)
-    return [name, plain, bare, _AGGREGATE.sub("", plain), _AGGREGATE.sub("", bare)]
+    short = _AGGREGATE.sub("", bare)
+    return [name, plain, bare, _AGGREGATE.sub("", plain), short, _LEADING_AGGREGATE.sub("", short)]
 
 
 def _by_shape(column: str, name: str) -> Meaning | None:
@@ -143,6 +150,8 @@ def _by_shape(column: str, name: str) -> Meaning | None:
     if found := _COMPONENT.match(lowered):
         quantity = "component_std" if found["std"] else "component"
         return Meaning(quantity, detail=found["name"])
+    if _NO_SPREAD.search(name):
+        return Meaning("zero_std", scale=scale)
     if _FAILURE.search(name):
         return Meaning("other")
     if _ACCURACY.search(name):

@@ -11,7 +11,7 @@ def policy_falls_apart(s: Signals, c: Context) -> LabelFinding | None:
     """The reward falls; with it, usually, entropy, KL, gradients or the sampler gap move."""
     reward = s.get("reward")
     if reward is None or not reward.enough or not reward.falls:
-        return _dies_at_once(s, reward) or _entropy_runs_away(s)
+        return _dies_at_once(s, reward) or _entropy_runs_away(s) or _sinks_in_a_sample(s, reward)
     company = [e for name in ("entropy", "logp_gap", "kl", "grad_norm") if (e := _moved_away(s, name))]
     best = max(reward.peak, reward.start)
     dead = reward.end <= 0.5 * best if best > 0 else best - reward.end > 3 * reward.noise_sd
@@ -68,6 +68,45 @@ def _dies_at_once(s: Signals, reward: Signal | None) -> LabelFinding | None:
         reward.evidence(f"reward {first:.3g} on the first two rows, at most {best:.3g} in the second half"),
         entropy.evidence(f"entropy leaps from {start:.3g} to {largest:.3g}, then ends at {entropy.end:.3g}"),
     )
+
+
+def _sinks_in_a_sample(s: Signals, reward: Signal | None) -> LabelFinding | None:
+    """A few rows picked from a long run, the last of which lost half the reward while the policy visibly broke.
+
+    Fewer than ten rows carry no trend, but rows that are many steps apart are no noise about one level either when
+    entropy, KL or the gradient says so too.
+    """
+    import numpy as np
+
+    steps = s.get("step")
+    if reward is None or steps is None or reward.unordered or not 5 <= reward.n < FEW or steps.n < reward.n:
+        return None
+    good, late = float(np.sort(reward.values[:-2])[-2]), float(reward.values[-2:].mean())
+    if float(np.median(np.diff(steps.values))) < 3.0 or good <= 0.0 or late > 0.5 * good:
+        return None
+    company = [
+        e for name, times in (("entropy", 2.5), ("kl", 2.0), ("policy_kl", 10.0)) if (e := _leapt(s, name, times))
+    ]
+    grad = s.get("grad_norm")
+    if grad is not None and grad.n >= 5 and not grad.values[-2:].any() and grad.values[:-2].all():
+        company.append(grad.evidence("the gradient is exactly 0 on the last rows"))
+    if not company:
+        return None
+    return finding(
+        "divergence_nan",
+        "medium" if reward.n > 5 else "low",
+        "The policy falls apart: the last rows have lost the reward.",
+        reward.evidence(f"reward {good:.3g} before, {late:.3g} on the last two of {reward.n} rows"),
+        *company,
+    )
+
+
+def _leapt(s: Signals, name: str, times: float) -> Evidence | None:
+    signal = s.get(name)
+    if signal is None or signal.n < 5:
+        return None
+    first, last = float(signal.values[:2].mean()), float(signal.values[-2:].mean())
+    return signal.evidence(f"{name} {first:.3g} to {last:.3g}") if first > 0.0 and last >= times * first else None
 
 
 def _moved_away(s: Signals, name: str) -> Evidence | None:

@@ -26,11 +26,13 @@ _SHARED_NAMES = frozenset(
         "epoch",
         "step",
         "reward",
+        "reward_mean",
         "reward_std",
         "kl",
         "entropy",
         "clip_ratio",
         "time",
+        "step_time",
     ]
 )
 
@@ -131,7 +133,8 @@ def _report_gaps(log: ParsedLog) -> None:
     reward = log.series.get("reward")
     if log.kind == "rows" and reward is not None and 0 < len(reward) < 0.9 * log.rows / log.stride:
         log.notes.append(
-            f"the reward stands on {len(reward)} of {log.rows} rows: rows of reused batches carry none (no zeros)"
+            f"the reward stands on {len(reward)} of {log.rows} rows; the others count as missing, not as zeros "
+            "(rows of reused batches carry no reward)"
         )
 
 

@@ -29,6 +29,15 @@ _BAR_FIELD = re.compile(
     rf"^\s*([A-Za-z][\w ./-]*?)[:=]?\s+({NUMBER}|nan|-?inf)\s*(%)?(?:\s*[A-Za-z][\w/]*)?\s*(?:\([^)]*\))?\s*$",
     re.IGNORECASE,
 )
+# "Trainable 12/64 (18.8%)": the share in the brackets says more than the count.
+_BAR_SHARE = re.compile(r"^\s*([A-Za-z][\w ./-]*?)[:=]?\s+\d+\s*/\s*\d+\s*\(\s*(\d+\.?\d*)\s*%\s*\)\s*$")
+# mlx-lm-lora: "Iter 20: Train loss 0.001, Total rewards mean 0.21, ..., It/sec 0.08".
+_ITERATION = re.compile(r"^\s*(?:iter|iteration|step|epoch)\s+(\d+)\s*[:,]\s*(?=[A-Za-z])", re.IGNORECASE)
+_WORDS_NUMBER = re.compile(
+    rf"^\s*([A-Za-z][\w ./-]*?)[:=]?\s+({NUMBER}|nan|-?inf)\s*(?:[A-Za-z%/]+)?\s*$", re.IGNORECASE
+)
+# The rest of a verl line that a terminal or a page has broken: pairs between dashes, and no step.
+_VERL_REST = re.compile(r"^\s*(?:-\s+)?[\w/.()@-]+:\S+(?:\s+-\s+[\w/.()@-]+:\S+)*\s*-?\s*$")
 _STEP_WORD = re.compile(r"\b(?:global[_ ]step|step|iter(?:ation)?|rollout|episode)[\s:=#\[]*(\d+)", re.IGNORECASE)
 _BULLET = re.compile(rf"^\s*[•*·-]\s*([A-Za-z][\w .()/-]*?)\s*:\s*({NUMBER}|nan|-?inf)\s*%?\s*\S*\s*$", re.IGNORECASE)
 _LONE_PAIR = re.compile(
@@ -116,7 +125,37 @@ def text_row(line: str) -> Row | None:
         pairs = {key: value for key, value in _VERL_PAIR.findall(found["rest"]) if read_number(value) is not None}
         if pairs:
             return {"step": float(found["step"]), **pairs}
-    return _bars(line) or _pairs(line, _EQUALS_PAIR, "=") or _pairs(line, _COLON_PAIR, ":")
+    return _bars(line) or _pairs(line, _EQUALS_PAIR, "=") or _pairs(line, _COLON_PAIR, ":") or _commas(line)
+
+
+def is_verl(line: str) -> bool:
+    """True for verl's `step:12 - key:value - key:value`."""
+    return _VERL.search(line) is not None
+
+
+def verl_joined(begun: str, line: str) -> str | None:
+    """Return a verl line with its next piece, None when `line` is something else."""
+    if "step:" in line or not _VERL_REST.match(line):
+        return None
+    piece = line.strip()
+    # Broken within a name ("... - critic" / "/rewards/min:1.0") or between two pairs.
+    return begun.rstrip() + piece if piece.startswith(("/", "_")) else f"{begun.rstrip()} {piece}"
+
+
+def bare_pairs(line: str) -> Row | None:
+    """Return the pairs of a dictionary whose opening brace was not copied, None below three."""
+    row = salvage(line) if line.count("':") >= 3 or line.count('":') >= 3 else None
+    return row if row and len(row) >= 3 else None
+
+
+def _commas(line: str) -> Row | None:
+    """`Iter 20: Train loss 0.001, Total rewards mean 0.21, KL 0.000`: three fields at least."""
+    found = _ITERATION.match(line)
+    if not found:
+        return None
+    fields = [_WORDS_NUMBER.match(part) for part in line[found.end() :].split(",")]
+    pairs = {field[1].strip(): field[2] for field in fields if field}
+    return {"step": found[1], **pairs} if len(pairs) >= 3 else None
 
 
 def _bars(line: str) -> Row | None:
@@ -128,6 +167,8 @@ def _bars(line: str) -> Row | None:
         found = _BAR_FIELD.match(re.sub(r"^.*?(?=\bStep\s+\d)", "", part)) or _BAR_FIELD.match(part)
         if found:
             row[found[1].strip()] = f"{found[2]}%" if found[3] == "%" else found[2]
+        elif share := _BAR_SHARE.match(part):
+            row[share[1].strip()] = f"{share[2]}%"
     return row if len(row) >= 2 else None
 
 

@@ -8,7 +8,7 @@ from grpo_rlvr.metrics.names import meaning
 from grpo_rlvr.metrics.parsing import lines as shapes
 from grpo_rlvr.metrics.parsing.columns import Columns
 from grpo_rlvr.metrics.parsing.lines import Row
-from grpo_rlvr.metrics.parsing.tables import OpenTable, Table, header_of, is_rule, row_of
+from grpo_rlvr.metrics.parsing.tables import OpenTable, Table, header_of, is_ellipsis, is_rule, row_of
 
 # Quantities that say where a row is, not how training goes: they do not make a line a row of metrics.
 _POSITION = frozenset({"step", "epoch", "learning_rate", "num_tokens", "step_time", "prompt_length", "other"})
@@ -48,6 +48,9 @@ class Scanner:
         self._block_line = 0
         self._heading: float | None = None
         self._shapes: dict[tuple[str, ...], str] = {}
+        self._verl, self._verl_line = "", 0
+        self._text_row: Row = {}
+        self._text_line = 0
 
     def feed(self, line: str, number: int) -> None:
         """Take one line, numbered from 1."""
@@ -74,6 +77,8 @@ class Scanner:
     def result(self) -> Scan:
         """Close what is open and return everything."""
         self._close_open()
+        self._close_verl()
+        self._close_text()
         self._close_table()
         self._close_block()
         self.scan.stream.columns.finish()
@@ -82,6 +87,8 @@ class Scanner:
 
     def _piece(self, line: str, number: int) -> None:
         if self._open and self._continue_open(line, number):
+            return
+        if self._verl and self._continue_verl(line):
             return
         if "{" in line and self._dictionaries(line, number):
             return
@@ -100,6 +107,7 @@ class Scanner:
         if not rows and not tail:
             return False
         self._close_table()
+        self._close_text()
         taken = 0
         for row in rows:
             if "step" not in row and (step := shapes.prefix_step(line)) is not None and line[0] not in "{":
@@ -142,7 +150,7 @@ class Scanner:
 
     def _table_line(self, line: str, number: int) -> bool:
         if self._table is not None:
-            if is_rule(line):
+            if is_rule(line) or is_ellipsis(line):
                 return True
             cells = row_of(self._table, line)
             if cells is not None:
@@ -151,7 +159,8 @@ class Scanner:
             self._close_table()
         if is_rule(line.strip()) and ("|" in line or "+" in line or "─" in line or "━" in line):
             return True
-        if shapes.text_row(line) is None and (opened := header_of(line, number)):
+        is_row = shapes.text_row(line) is not None or shapes.bare_pairs(line) is not None
+        if not is_row and (opened := header_of(line, number)):
             self._close_block()
             self._table = opened
             return True
@@ -169,9 +178,50 @@ class Scanner:
         self.scan.notes += table.notes
         self.scan.tables.append(table)
 
+    def _continue_verl(self, line: str) -> bool:
+        """Join the pieces of a verl line that was broken; False when this line is something else."""
+        joined = shapes.verl_joined(self._verl, line) if len(self._verl) < _OPEN_CHARS else None
+        if joined is None:
+            self._close_verl()
+            return False
+        self._verl = joined
+        return True
+
+    def _close_verl(self) -> None:
+        line, self._verl = self._verl, ""
+        row = shapes.text_row(line) if line else None
+        if line and not (row and self._row(row, self._verl_line, "text")):
+            self._unread(self._verl_line, line, "")
+
+    def _hold_text(self, row: Row, number: int) -> bool:
+        """Keep a row of text until the next line: names of one step are often printed over two lines."""
+        if _kind(row) == "none":
+            return False
+        adjacent = self._text_row and number == self._text_line + 1 and not self._text_row.keys() & row.keys()
+        if adjacent and "step" not in {name.lower() for name in row} and _kind(row) == _kind(self._text_row):
+            self._text_row |= row
+            self._text_line = number
+            return True
+        self._close_text()
+        self._text_row, self._text_line = row, number
+        return True
+
+    def _close_text(self) -> None:
+        row, self._text_row = self._text_row, {}
+        if row:
+            self._row(row, self._text_line, "text")
+
     def _text(self, line: str, number: int) -> None:
+        if shapes.is_verl(line):
+            self._close_text()
+            self._verl, self._verl_line = line, number
+            return
         row = shapes.text_row(line)
-        if row is not None and self._row(row, number, "text"):
+        if row is not None and self._hold_text(row, number):
+            return
+        bare = shapes.bare_pairs(line)
+        if bare is not None and self._row(bare, number, "dict"):
+            self._note(f"line {number}: the row has no opening brace, {len(bare)} pairs of it are used")
             return
         step = shapes.heading_step(line)
         if step is not None:

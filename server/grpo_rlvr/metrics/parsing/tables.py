@@ -9,7 +9,8 @@ from functools import lru_cache
 from grpo_rlvr.metrics.names import meaning, normalise
 from grpo_rlvr.metrics.parsing.columns import Columns
 from grpo_rlvr.metrics.parsing.lines import is_number_or_blank
-from grpo_rlvr.metrics.parsing.values import range_end, read_cell
+from grpo_rlvr.metrics.parsing.points import points
+from grpo_rlvr.metrics.parsing.values import range_end, read_cell, without_words
 
 # Rows looked at before deciding what kind of table it is; afterwards rows are stored as they come.
 PREVIEW = 200
@@ -25,7 +26,11 @@ _SWEPT = frozenset(
     {"lr", "learning_rate", "beta", "temperature", "num_generations", "epsilon", "epsilon_high", "batch_size"}
 )
 _ORDER = frozenset({"step", "steps", "global_step", "epoch", "iteration", "iter"})
-_METRIC_COLUMNS = frozenset({"metric", "metrics", "key", "name", "quantity", "measure", "column"})
+_METRIC_COLUMNS = frozenset({"metric", "metrics", "key", "name", "quantity", "measure", "column", "signal"})
+# A row of a table that stands for rows left out.
+_ELLIPSIS = re.compile(r"^[\s|.…⋮]*(?:\.\.\.|…|⋮)[\s|.…⋮]*$")
+# "20 (val)" in the place of the step: a row of an evaluation between rows of training.
+_EVALUATION_ROW = re.compile(r"\b(?:val|valid|validation|eval|evaluation|test)\b", re.IGNORECASE)
 
 
 @dataclass
@@ -49,11 +54,12 @@ class OpenTable:
     delimiter: str = ""
     preview: list[tuple[int, list[str]]] = field(default_factory=list)
     table: Table | None = None
+    position: int | None = None
 
     def add(self, cells: list[str], line: int) -> None:
         """Take one row of cells, as many as the header has."""
         if self.table is not None:
-            self.table.columns.add(dict(zip(self.header, cells, strict=False)), line)
+            self._store(self.table, cells, line)
             return
         self.preview.append((line, cells))
         if len(self.preview) >= PREVIEW:
@@ -66,7 +72,8 @@ class OpenTable:
         if self.table is None:
             return None
         self.table.columns.finish()
-        return self.table if self.table.columns.data else None
+        self.table.evaluation.finish()
+        return self.table if self.table.columns.data or self.table.evaluation.data else None
 
     def _decide(self) -> Table | None:
         rows = [cells for _, cells in self.preview]
@@ -79,30 +86,44 @@ class OpenTable:
         if _is_runs(header, rows):
             table.kind = "runs"
             table.notes.append("every row of this table is another run: levels are judged, trends are not")
-        elif any(range_end(cells[0]) is not None for cells in rows):
-            table.kind = "windows"
-            table.notes.append(f"the first column ('{header[0]}') holds ranges: each row is a window, not one step")
+        elif (position := _window_column(header, rows)) is not None:
+            table.kind, self.position = "windows", position
+            table.notes.append(f"column '{header[position]}' holds ranges: each row is a window, not one step")
         table.notes += _odd_cells(header, self.preview)
-        self.header = ["step" if table.kind == "windows" and i == 0 else name for i, name in enumerate(header)]
+        self.header = ["step" if i == self.position else name for i, name in enumerate(header)]
         for line, cells in self.preview:
-            table.columns.add(self._row(table, cells), line)
+            self._store(table, cells, line)
         return table
 
-    def _row(self, table: Table, cells: list[str]) -> dict[str, str | float]:
+    def _store(self, table: Table, cells: list[str], line: int) -> None:
+        if table.kind == "rows" and self.delimiter == "|" and _is_evaluation(self.header, cells):
+            table.evaluation.add({f"eval_{name}": cell for name, cell in zip(self.header, cells, strict=False)}, line)
+            return
         row: dict[str, str | float] = dict(zip(self.header, cells, strict=False))
-        if table.kind == "windows":
-            end = range_end(cells[0])
-            row[self.header[0]] = end if end is not None else cells[0]
-        return row
+        if self.position is not None:
+            end = range_end(cells[self.position])
+            row["step"] = end if end is not None else cells[self.position]
+        if self.delimiter == "|":
+            row = {
+                name: without_words(cell) if isinstance(cell, str) and meaning(name) else cell
+                for name, cell in row.items()
+            }
+        table.columns.add(row, line)
 
     def _transposed(self, rows: list[list[str]]) -> Table:
         table = Table(Columns(), "summary", self.format)
         names = [self.header[0]] if meaning(self.header[0]) else []
         wide = [self.header, *rows] if names else rows
-        for index in range(1, max(len(cells) for cells in wide)):
-            table.columns.add({cells[0]: cells[index] for cells in wide if len(cells) > index}, self.line)
+        wanted = list(range(1, max(len(cells) for cells in wide)))
         if not names:
-            table.notes.append(f"metrics are written as rows; {len(self.header) - 1} columns read as points in time")
+            wanted, table.kind, note = points(self.header, rows)
+            read = "points in time" if table.kind == "summary" else "different runs: levels are judged, trends are not"
+            table.notes.append(f"metrics are written as rows; {len(wanted)} columns read as {read}")
+            table.notes += [note] if note else []
+        for index in wanted:
+            table.columns.add(
+                {cells[0]: without_words(cells[index]) for cells in wide if len(cells) > index}, self.line
+            )
         return table
 
 
@@ -144,6 +165,11 @@ def header_of(line: str, number: int) -> OpenTable | None:
     if len(cells) >= 3 and not any(map(_is_number, cells)) and _known(cells, 2) and len(cells) <= 60:
         return OpenTable(cells, "aligned table", number, " ")
     return None
+
+
+def is_ellipsis(line: str) -> bool:
+    """True for `...`, alone or in every cell, where rows of a table are left out."""
+    return bool(_ELLIPSIS.match(line))
 
 
 def row_of(table: OpenTable, line: str) -> list[str] | None:
@@ -214,6 +240,17 @@ def _is_runs(header: list[str], rows: list[list[str]]) -> bool:
     return first_is_words and bool(names & {"lr", "learning_rate", "beta", "steps_run", "warmup"})
 
 
+def _window_column(header: list[str], rows: list[list[str]]) -> int | None:
+    """The column whose ranges say which steps a row stands for: the first one, or the one of the step."""
+    candidates = [0, *(i for i, name in enumerate(header) if (found := meaning(name)) and found.quantity == "step")]
+    return next((i for i in candidates if any(range_end(cells[i]) is not None for cells in rows)), None)
+
+
+def _is_evaluation(header: list[str], cells: list[str]) -> bool:
+    place = meaning(header[0])
+    return place is not None and place.quantity in ("step", "epoch") and bool(_EVALUATION_ROW.search(cells[0]))
+
+
 def _odd_cells(header: list[str], preview: list[tuple[int, list[str]]]) -> list[str]:
     """Say which cells of known columns hold words, ranges or spreads instead of plain numbers."""
     notes = []
@@ -221,7 +258,7 @@ def _odd_cells(header: list[str], preview: list[tuple[int, list[str]]]) -> list[
         for name, cell in list(zip(header, cells, strict=False))[1:]:
             if not meaning(name):
                 continue
-            value, form = read_cell(cell)
+            value, form = read_cell(without_words(cell))
             if form == "range":
                 notes.append(f"line {line}: '{cell}' in column '{name}' is a range, its middle {value:g} is used")
             elif value is None and not is_number_or_blank(cell):

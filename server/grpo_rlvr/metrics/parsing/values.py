@@ -7,6 +7,7 @@ NUMBER = r"[-+−]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.?\d*|\.\d+)(?:[eE][-+]?\
 _WORDS = {"nan": math.nan, "inf": math.inf, "infinity": math.inf, "-inf": -math.inf, "-infinity": -math.inf}
 _DIGIT = re.compile(r"\d")
 _DECORATION = re.compile(r"np\.float\d+\(|tensor\(|[*_`'\"$()\[\]]|device=\S+")
+_DECORATION_MARKS = re.compile(r"[*_`'\"$]")
 _LEADING = re.compile(
     r"^(?:[~≈<>=≤≥±≲≳]|steps?\b|calls?\b|epochs?\b|iters?\b|approx\.?|ca\.?|about)+\s*", re.IGNORECASE
 )
@@ -14,6 +15,10 @@ _SINGLE = re.compile(rf"^(?P<number>{NUMBER})\s*(?P<unit>%|k|K|M|s|ms|tok|tokens
 _SPREAD = re.compile(r"\s*(?:±|\+/-|\+-)\s*.*$")
 _RANGE = re.compile(rf"^(?P<low>{NUMBER})\s*(?:-|–|—|\.\.|to|→|->)\s*(?P<high>{NUMBER})\s*(?P<unit>%|k|K|M)?$")
 _FRACTION = re.compile(r"^(?P<part>\d+)\s*/\s*(?:\d+|\?)$")
+# A number, or a range, between short words: "降到0.4-0.5", "-17.7% (lowest 0.09)", "→ 0.6", "95 s (autotune)".
+_WORDED = re.compile(
+    rf"^[^\d+−-]{{0,12}}?(?P<core>{NUMBER}(?:\s*(?:-|–|—|→|->)\s*{NUMBER})?\s*(?:%|s|ms|k|K|M)?)(?:[^\d\w].*|[^\x00-\x7f\d].*)?$"
+)
 _FACTOR = {"%": 0.01, "k": 1e3, "K": 1e3, "M": 1e6}
 MISSING_WORDS = frozenset({"", "-", "–", "—", "none", "null", "n/a", "na", "no log", "?", "..."})
 
@@ -50,6 +55,15 @@ def read_cell(text: str) -> tuple[float | None, str]:
     if found := _FRACTION.match(cell):
         return float(found["part"]), "fraction"
     return None, "none"
+
+
+def without_words(cell: str) -> str:
+    """Return the number or range that stands in a cell among a few words, the cell itself when that is not clear."""
+    if read_cell(cell)[1] != "none" or not _DIGIT.search(cell):
+        return cell
+    text = re.sub(r"[(（][^()（）]*[)）]", " ", _DECORATION_MARKS.sub("", cell)).strip()
+    found = _WORDED.match(text)
+    return found["core"].strip() if found and not _DIGIT.search(text[found.end("core") :]) else cell
 
 
 def range_end(text: str) -> float | None:

@@ -1,0 +1,159 @@
+"""Shapes of pasted logs that hide what they say: broken lines, other languages, tables that are no course of a run."""
+
+from pathlib import Path
+
+import pytest
+
+from grpo_rlvr.metrics import parse, recommend
+from grpo_rlvr.metrics.names import meaning
+
+COLLECTED = Path(__file__).parent.parent / "data" / "logs" / "collected"
+
+
+def read(name):
+    return parse(next(COLLECTED.glob(f"{name}.*")))
+
+
+def test_a_verl_line_broken_over_six_lines_is_one_row():
+    log = read("verl-wrapped")
+    assert log.rows == 1 and log.unread_count == 0
+    assert log.get("length").values[0] == pytest.approx(239.133) and log.get("reward").values[0] == 0.004
+
+
+def test_a_verl_line_broken_within_a_name_is_one_row():
+    log = read("verl-pid-wrapped")
+    assert log.rows == 1 and "critic/rewards/min" in log.columns
+
+
+def test_two_verl_steps_stay_two_rows():
+    log = parse(
+        "step:1 - actor/entropy:0.5 - critic/score/mean:0.1\nstep:2 - actor/entropy:0.4 - critic/score/mean:0.2\n"
+    )
+    assert list(log.get("reward").values) == [0.1, 0.2]
+
+
+def test_names_of_one_step_printed_over_two_lines_are_one_row():
+    log = read("trl-256-kv")
+    assert log.rows == 1
+    assert log.get("clipped").values[0] == 1.0 and log.get("reward").values[0] == 0.0
+
+
+def test_lines_that_repeat_a_name_are_two_rows():
+    log = parse("loss: 0.1, reward: 0.2\nloss: 0.3, reward: 0.4\n")
+    assert list(log.get("reward").values) == [0.2, 0.4]
+
+
+def test_a_row_without_its_opening_brace_is_read_and_said():
+    log = read("swift5571")
+    assert log.rows == 1 and log.get("zero_std").values[0] == 0.0
+    assert any("no opening brace" in note for note in log.notes)
+
+
+def test_dots_between_the_rows_of_a_table_do_not_end_it():
+    log = read("quickstart")
+    assert list(log.get("step").values) == [1, 2, 10]
+
+
+def test_chinese_headings_are_read():
+    log = read("all-capped-zh")
+    assert {"熵": "entropy", "生成长度": "length", "截断比": "clipped"}.items() <= log.columns.items()
+
+
+@pytest.mark.parametrize(
+    ("heading", "quantity"),
+    [("平均奖励", "reward"), ("보상", "reward"), ("報酬", "reward"), ("Награда", "reward"), ("KL 散度", "kl"),
+     ("AvgLen", "length"), ("mean frac_reward_zero_std", "zero_std"), ("groups with zero reward spread", "zero_std"),
+     ("reward (총합)", "reward"), ("Token Accuracy", "other")],
+)  # fmt: skip
+def test_a_heading_is_understood(heading, quantity):
+    assert meaning(heading).quantity == quantity
+
+
+@pytest.mark.parametrize("heading", ["格式奖励", "单步耗时", "PlanRate"])
+def test_a_heading_understood_by_half_is_not_understood(heading):
+    assert meaning(heading) is None
+
+
+@pytest.mark.parametrize("name", ["eval_runtime", "eval_samples_per_second", "eval_steps_per_second"])
+def test_the_speed_of_an_evaluation_is_no_measure_of_success(name):
+    assert meaning(name).quantity == "other"
+
+
+def test_evaluations_that_get_faster_are_no_reward_hacking(simulate, rows_of):
+    lines = []
+    for number, row in enumerate(rows_of(simulate(3, 60, rise=0.4))):
+        lines.append(str(row))
+        if number % 20 == 19:
+            lines.append(str({"eval_runtime": 90.0 - number, "eval_samples_per_second": 2.0 - number / 40}))
+    answer = recommend("\n".join(lines))
+    assert [item.label for item in answer.labels] == ["healthy"]
+
+
+def test_rows_of_an_evaluation_are_kept_apart_from_the_training_rows():
+    log = read("verl-val")
+    assert list(log.get("step").values) == [1, 3, 14]
+    assert list(log.evaluation["eval_Reward"].values) == pytest.approx([0.023, 0.723, 0.727])
+
+
+def test_windows_are_seen_when_the_steps_stand_in_the_second_column():
+    log = read("phases")
+    assert log.kind == "windows"
+    assert list(log.get("entropy").values) == pytest.approx([0.75, 0.45, 0.9, 1.9])
+
+
+def test_a_column_of_changes_is_no_point_in_time():
+    log = read("two-windows-ko")
+    assert log.rows == 2 and log.kind == "summary"
+    assert list(log.get("length").values) == [1127, 1463]
+    assert any("변화" in note for note in log.notes)
+
+
+def test_statistics_of_a_run_are_not_read_as_its_course():
+    log = read("ols-summary")
+    assert log.rows == 1 and list(log.get("reward").values) == [0.2381]
+
+
+def test_columns_of_different_runs_are_not_read_as_one_course():
+    assert read("frameworks").kind == "runs" and read("two-runs").kind == "runs"
+
+
+def test_metrics_at_two_steps_are_read_as_a_course():
+    log = parse("| metric | step 10 | step 200 |\n|---|---|---|\n| reward | 0.1 | 0.4 |\n| entropy | 0.9 | 0.2 |\n")
+    assert log.kind == "summary" and list(log.get("reward").values) == [0.1, 0.4]
+
+
+def test_prime_rl_names_the_share_of_groups_that_teach():
+    log = read("prime-rl")
+    assert list(log.get("zero_std").values) == pytest.approx([0.5, 0.9]) and log.frameworks == ("prime-rl",)
+
+
+def test_mlx_rows_are_read():
+    log = parse(
+        "Iter 1: Val loss -0.000, Val total_rewards_mean -0.358, Val kl 0.000, Val took 4.2s\n"
+        "Iter 1: Train loss 0.000, Total rewards mean 0.210, Grouped rewards std 0.080, KL 0.000, It/sec 0.080\n"
+        "Iter 2: Train loss 0.000, Total rewards mean 0.125, Grouped rewards std 0.060, KL 0.001, It/sec 0.078\n"
+    )
+    assert list(log.get("reward").values) == [0.21, 0.125] and list(log.get("kl").values) == [0.0, 0.001]
+    assert log.evaluation
+
+
+def test_prose_with_an_iteration_and_commas_is_no_row():
+    assert parse("Iter 3: we changed the rate, then waited 4 days, and all 8 runs died\n").rows == 0
+
+
+@pytest.mark.parametrize("name", ["overtrained", "jason2", "plan-rl"])
+def test_a_few_rows_far_apart_show_a_policy_that_fell_apart(name):
+    answer = recommend(next(COLLECTED.glob(f"{name}.*")))
+    assert answer.labels[0].label == "divergence_nan" and len(answer.labels[0].evidence) >= 2
+
+
+@pytest.mark.parametrize("changed", ["neighbours", "reward_only"])
+def test_a_few_rows_are_left_alone_without_distance_or_without_company(changed):
+    step = 1 if changed == "neighbours" else 25
+    entropy = [0.3, 0.3, 0.3, 0.3, 1.5, 1.5] if changed == "neighbours" else [0.3] * 6
+    rows = [
+        f"| {step * (i + 1)} | {r} | {e} |"
+        for i, (r, e) in enumerate(zip([0.6, 0.7, 0.7, 0.6, 0.1, 0.1], entropy, strict=True))
+    ]
+    answer = recommend("\n".join(["| step | reward | entropy |", "|---|---|---|", *rows]))
+    assert answer.labels[0].label == "too_short_to_tell"
