@@ -2,6 +2,7 @@
 
 from grpo_rlvr.config.rule import Rule
 from grpo_rlvr.config.rules import (
+    adapter_training,
     arguments,
     batch,
     completion_length,
@@ -9,6 +10,7 @@ from grpo_rlvr.config.rules import (
     distributed,
     evaluation,
     generation,
+    generation_backend,
     importance_sampling,
     kl_reference,
     kwargs,
@@ -24,6 +26,7 @@ from grpo_rlvr.config.rules import (
     reward_signal,
     reward_text,
     rewards,
+    schedule,
     values,
     vision,
     vllm_colocate,
@@ -37,8 +40,10 @@ RULES: tuple[Rule, ...] = (
     *values.RULES,
     *packages.RULES,
     *arguments.RULES,
+    *schedule.RULES,
     *batch.RULES,
     *generation.RULES,
+    *generation_backend.RULES,
     *completion_length.RULES,
     *vllm_colocate.RULES,
     *vllm_engine.RULES,
@@ -51,6 +56,7 @@ RULES: tuple[Rule, ...] = (
     *kl_reference.RULES,
     *precision.RULES,
     *peft.RULES,
+    *adapter_training.RULES,
     *distributed.RULES,
     *evaluation.RULES,
     *resume.RULES,

@@ -278,6 +278,44 @@ def sequence_parallelism(config: ConfigView, facts: Facts) -> Outcome:
     return PASS
 
 
+@rule(
+    "device-map-in-distributed-run",
+    severity="error",
+    trl="<0.26",
+    what="model_init_kwargs spreads the model with a device_map in a run of several processes.",
+    why="Every process would take all GPUs; accelerate (or DeepSpeed) refuses such a model in a distributed run. From "
+    "0.26 on TRL resets device_map there.",
+    bad=Example(
+        {"model_init_kwargs": {"device_map": "auto"}},
+        {"hardware": {"num_processes": 4}, "versions": {"trl": "0.22.2"}},
+    ),
+    good=Example(
+        {"model_init_kwargs": {"device_map": "auto"}},
+        {"hardware": {"num_processes": 1}, "versions": {"trl": "0.22.2"}},
+    ),
+    sources=("huggingface/accelerate:src/accelerate/accelerator.py", "trl wheels 0.25 and 0.26"),
+    fix_safety="Safe: with the option the run cannot start.",
+)
+def device_map_in_distributed_run(config: ConfigView, facts: Facts) -> Outcome:
+    kwargs = config.mapping("model_init_kwargs")
+    if facts.processes < 2 or not isinstance(kwargs.get("device_map"), str) or facts.instance:
+        return PASS
+    if kwargs["device_map"] not in ("auto", "balanced", "balanced_low_0", "sequential"):
+        return PASS
+    rest = {name: value for name, value in kwargs.items() if name != "device_map"}
+    return fail(
+        "model_init_kwargs.device_map",
+        "model_init_kwargs",
+        "hardware.num_processes",
+        value=kwargs["device_map"],
+        message=f"device_map={kwargs['device_map']!r} with {facts.processes} processes: leave it out, each process "
+        "takes its own GPU.",
+        set={"model_init_kwargs": rest} if rest else {},
+        unset=() if rest else ("model_init_kwargs",),
+        safe=True,
+    )
+
+
 RULES = (
     one_process_many_gpus,
     batch_multiplied_by_replicas,
@@ -288,4 +326,5 @@ RULES = (
     fsdp2_without_weight_sync,
     fsdp2_lora_server_sync,
     sequence_parallelism,
+    device_map_in_distributed_run,
 )

@@ -5,6 +5,9 @@ from grpo_rlvr.config.rule import PASS, Example, Outcome, fail, not_applicable, 
 from grpo_rlvr.config.view import ConfigView, Unknown
 
 _EVAL = {"eval_strategy": "steps", "eval_steps": 50}
+_BEST = {"save_strategy": "best", **_EVAL, "metric_for_best_model": "eval_reward"}
+# What transformers' evaluate() returns by itself; the rewards are only in the log before TRL 1.5.
+RETURNED = ("loss", "runtime", "samples_per_second", "steps_per_second", "epoch", "model_preparation_time")
 
 
 def eval_group(config: ConfigView) -> int | None:
@@ -187,10 +190,18 @@ def _strategy(config: ConfigView, name: str) -> str:
     requires=("best-model-without-matching-eval",),
     fix_safety="Another checkpoint may be kept as the best one.",
 )
-def best_model_by_loss(config: ConfigView) -> Outcome:
+def best_model_by_loss(config: ConfigView, facts: Facts) -> Outcome:
     metric = config.text("metric_for_best_model")
     if not config.flag("load_best_model_at_end") or (metric is not None and "loss" not in metric):
         return PASS
+    if facts.trl_is("<1.5"):
+        return fail(
+            "metric_for_best_model",
+            "load_best_model_at_end",
+            value=metric,
+            message="The best checkpoint is chosen by the loss, which says little in GRPO, and this release returns no "
+            "reward from evaluation. Keep several checkpoints and choose by the logged eval_reward.",
+        )
     return fail(
         "metric_for_best_model",
         "load_best_model_at_end",
@@ -201,10 +212,132 @@ def best_model_by_loss(config: ConfigView) -> Outcome:
     )
 
 
+@rule(
+    "best-metric-not-returned",
+    severity="error",
+    trl="<1.5",
+    what="metric_for_best_model names a GRPO metric in a release that does not return it from evaluation.",
+    why="Rewards, KL and lengths are added to the log only, so transformers looks the metric up in vain and raises "
+    "KeyError at the first evaluation. Since 1.5 they are among the returned metrics.",
+    bad=Example(
+        {**_EVAL, "metric_for_best_model": "eval_reward", "save_steps": 50, "load_best_model_at_end": True},
+        {"versions": {"trl": "0.24.0"}},
+    ),
+    good=Example(
+        {**_EVAL, "metric_for_best_model": "eval_loss", "save_steps": 50, "load_best_model_at_end": True},
+        {"versions": {"trl": "0.24.0"}},
+    ),
+    sources=("huggingface/trl#3384", "huggingface/trl#5811", "trl wheels 1.4 and 1.5"),
+    fix_safety="The last model is kept instead of the best one; training is not touched.",
+)
+def best_metric_not_returned(config: ConfigView, facts: Facts) -> Outcome:
+    metric = config.text("metric_for_best_model")
+    if metric is None or not evaluates(config, facts) or metric.removeprefix("eval_") in RETURNED:
+        return PASS
+    saves_best = _strategy(config, "save_strategy") == "best"
+    loads = {"load_best_model_at_end": False} if config.flag("load_best_model_at_end") else {}
+    return fail(
+        "metric_for_best_model",
+        "load_best_model_at_end",
+        "save_strategy",
+        value=metric,
+        message=f"TRL {facts.versions.trl} does not return {metric} from evaluation: KeyError at the first one. Keep "
+        "several checkpoints and choose by the logged eval_reward, or use trl>=1.5.",
+        set={**loads, **({"save_strategy": "steps"} if saves_best else {})},
+        unset=("metric_for_best_model",),
+    )
+
+
+@rule(
+    "best-checkpoint-without-metric",
+    severity="error",
+    what="save_strategy='best' without metric_for_best_model.",
+    why="Trainer raises ValueError when it is built: it would not know which checkpoint is the best.",
+    bad=Example({"save_strategy": "best", **_EVAL}),
+    good=Example(_BEST),
+    sources=("huggingface/transformers:src/transformers/trainer.py",),
+    fix_safety="Checkpoints are written by the step instead.",
+)
+def best_checkpoint_without_metric(config: ConfigView) -> Outcome:
+    saving = _strategy(config, "save_strategy")
+    if saving != "best" or config.effective("metric_for_best_model") or config.flag("load_best_model_at_end"):
+        return PASS
+    return fail(
+        "metric_for_best_model",
+        "save_strategy",
+        value=None,
+        message="save_strategy='best' needs metric_for_best_model, e.g. 'eval_reward' (trl>=1.5), or "
+        "save_strategy='steps'.",
+        set={"save_strategy": "steps"},
+    )
+
+
+@rule(
+    "best-checkpoint-never-evaluated",
+    severity="warning",
+    what="save_strategy='best' without evaluation.",
+    why="A checkpoint is written where an evaluation improves on the best one; without evaluation there is never any.",
+    bad=Example({"save_strategy": "best", "metric_for_best_model": "eval_reward"}),
+    good=Example(_BEST),
+    sources=("huggingface/transformers:src/transformers/trainer.py",),
+    requires=("best-checkpoint-without-metric",),
+    fix_safety="Checkpoints are written by the step instead.",
+)
+def best_checkpoint_never_evaluated(config: ConfigView, facts: Facts) -> Outcome:
+    if _strategy(config, "save_strategy") != "best" or evaluates(config, facts):
+        return PASS
+    return fail(
+        "save_strategy",
+        "eval_strategy",
+        value="best",
+        message="save_strategy='best' and no evaluation: no checkpoint will ever be written. Switch evaluation on, or "
+        "set save_strategy='steps'.",
+        set={"save_strategy": "steps"},
+    )
+
+
+@rule(
+    "evaluation-before-first-step",
+    severity="error",
+    trl=">=0.22,<0.27",
+    what="eval_on_start with a loss that divides by the accumulation steps of the step under way.",
+    why="Before the first step there are none: AttributeError (current_gradient_accumulation_steps). The dapo and "
+    "cispo losses divide by the number of items instead and run.",
+    bad=Example({**_EVAL, "eval_on_start": True, "loss_type": "grpo"}, {"versions": {"trl": "0.25.1"}}),
+    good=Example({**_EVAL, "eval_on_start": True, "loss_type": "dapo"}, {"versions": {"trl": "0.25.1"}}),
+    sources=("huggingface/trl#4669", "huggingface/trl#4850", "trl wheels 0.26 and 0.27"),
+    fix_safety="The evaluation before training is left out; training is not touched.",
+)
+def evaluation_before_first_step(config: ConfigView, facts: Facts) -> Outcome:
+    fused = next((name for name in ("use_liger_loss", "use_liger_kernel") if _fuses(config, facts, name)), None)
+    if not config.flag("eval_on_start") or (facts.loss_type in ("dapo", "cispo") and fused is None):
+        return PASS
+    return fail(
+        "eval_on_start",
+        *((fused,) if fused else ()),
+        "loss_type",
+        value=True,
+        message=f"Evaluating before the first step raises AttributeError in TRL {facts.versions.trl} with "
+        f"{fused + '=True' if fused else 'loss_type=' + facts.loss_type}. Set eval_on_start=False, or use trl>=0.27.",
+        set={"eval_on_start": False},
+    )
+
+
+def _fuses(config: ConfigView, facts: Facts, name: str) -> bool:
+    # Up to 0.24 use_liger_kernel patches layers only; the loss has a switch of its own.
+    if not config.exists(name) or (name == "use_liger_kernel" and facts.trl_is("<0.25")):
+        return False
+    return config.flag(name)
+
+
 RULES = (
     eval_batch_not_divisible_by_group,
     eval_group_of_one,
     eval_without_dataset,
     best_model_without_matching_eval,
+    best_metric_not_returned,
     best_model_by_loss,
+    best_checkpoint_without_metric,
+    best_checkpoint_never_evaluated,
+    evaluation_before_first_step,
 )

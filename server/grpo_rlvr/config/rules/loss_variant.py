@@ -294,7 +294,30 @@ def rollout_steps_differ_from_accumulation(facts: Facts, batch: Batch) -> Outcom
     )
 
 
+@rule(
+    "length-normalizer-without-cap",
+    severity="error",
+    trl=">=0.17",
+    what="loss_type='dr_grpo' without max_completion_length.",
+    why="That loss divides by batch size times max_completion_length; null raises TypeError at the first loss, after a "
+    "full rollout.",
+    bad=Example({"loss_type": "dr_grpo", "max_completion_length": None}),
+    good=Example({"loss_type": "dr_grpo", "max_completion_length": 1024}),
+    sources=("trl/trainer/grpo_trainer.py",),
+)
+def length_normalizer_without_cap(config: ConfigView, facts: Facts) -> Outcome:
+    if facts.loss_type != "dr_grpo" or config.effective("max_completion_length") is not None:
+        return PASS
+    return fail(
+        "max_completion_length",
+        "loss_type",
+        value=None,
+        message="dr_grpo divides by max_completion_length: give it a number.",
+    )
+
+
 RULES = (
+    length_normalizer_without_cap,
     sequence_ratio_summed_over_tokens,
     sequence_clip_too_wide,
     cispo_cap_below_one,

@@ -1,11 +1,63 @@
 """Packages beside TRL: versions outside what the TRL release asks for."""
 
+from grpo_rlvr.config.facts import Facts
 from grpo_rlvr.config.rule import PASS, Example, Outcome, fail, rule
 from grpo_rlvr.config.tables import Table
 from grpo_rlvr.config.versions import Versions
+from grpo_rlvr.config.view import ConfigView
 
 # vLLM has rules of its own: it is an optional extra whose window TRL checks at run time.
 CHECKED = ("transformers", "accelerate", "datasets", "python")
+
+
+@rule(
+    "transformers-without-processing-class",
+    severity="error",
+    what="A transformers older than 4.46.",
+    why="Its Trainer does not know processing_class, which GRPOTrainer passes in every release: TypeError when the "
+    "trainer is built, or an import error before.",
+    bad=Example({}, {"versions": {"trl": "0.14.0", "transformers": "4.45.2"}}),
+    good=Example({}, {"versions": {"trl": "0.14.0", "transformers": "4.46.3"}}),
+    sources=("shibing624/MedicalGPT#444", "metadata of the TRL wheels"),
+)
+def transformers_without_processing_class(versions: Versions) -> Outcome:
+    if versions.within("transformers", "<4.46") is not True:
+        return PASS
+    return fail(
+        "versions.transformers",
+        "versions.trl",
+        value=versions.get("transformers"),
+        message=f"GRPOTrainer cannot be built on transformers {versions.get('transformers')}: install what TRL "
+        f"{versions.trl} requires.",
+    )
+
+
+@rule(
+    "feature-of-newer-transformers",
+    severity="error",
+    trl=">=0.29",
+    what="An environment factory or continuous batching with a transformers that is too old for it.",
+    why="TRL raises ImportError when the trainer is built: environments need transformers 5.2, continuous batching 5.8 "
+    "(from TRL 1.7 on).",
+    bad=Example({}, {"environment_factory": {"name": "Env"}, "versions": {"trl": "1.0.0", "transformers": "4.57.6"}}),
+    good=Example({}, {"environment_factory": {"name": "Env"}, "versions": {"trl": "1.0.0", "transformers": "5.3.0"}}),
+    sources=("huggingface/trl#5093", "huggingface/trl#5765", "trl/trainer/grpo_trainer.py"),
+)
+def feature_of_newer_transformers(config: ConfigView, facts: Facts, versions: Versions) -> Outcome:
+    wanted = [("environment_factory", "5.2.0")] if facts.setup.get("environment_factory") else []
+    for name in ("use_transformers_continuous_batching", "use_transformers_paged"):
+        if versions.trl_is(">=1.7") and config.exists(name) and config.flag(name):
+            wanted.append((name, "5.8.0"))
+    return [
+        fail(
+            name,
+            "versions.transformers",
+            value=versions.get("transformers"),
+            message=f"{name} needs transformers>={needed}, and {versions.get('transformers')} is installed.",
+        )
+        for name, needed in wanted
+        if versions.within("transformers", f"<{needed}")
+    ] or PASS
 
 
 @rule(
@@ -16,6 +68,7 @@ CHECKED = ("transformers", "accelerate", "datasets", "python")
     bad=Example({}, {"versions": {"trl": "1.16.0", "transformers": "4.50.3"}}),
     good=Example({}, {"versions": {"trl": "1.16.0", "transformers": "5.24.0"}}),
     sources=("metadata of the TRL wheels",),
+    requires=("transformers-without-processing-class",),
 )
 def package_outside_required_range(versions: Versions, table: Table) -> Outcome:
     wrong = [
@@ -28,4 +81,4 @@ def package_outside_required_range(versions: Versions, table: Table) -> Outcome:
     return fail(*fields, "versions.trl", value=versions.get(wrong[0]), message=f"TRL {versions.trl} with {said}.")
 
 
-RULES = (package_outside_required_range,)
+RULES = (transformers_without_processing_class, feature_of_newer_transformers, package_outside_required_range)

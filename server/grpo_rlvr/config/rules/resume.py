@@ -92,6 +92,42 @@ def resume_into_empty_buffer(config: ConfigView, facts: Facts) -> Outcome:
 
 
 @rule(
+    "resume-without-engine-state",
+    severity="error",
+    what="Resuming under DeepSpeed from checkpoints that are saved without the optimizer.",
+    why="save_only_model leaves out DeepSpeed's own state (global_step folders), and DeepSpeed then finds no valid "
+    "checkpoint: ValueError before the first step.",
+    bad=Example(
+        {"save_only_model": True},
+        {
+            "launch": {"train_call": "trainer.train(resume_from_checkpoint=True)"},
+            "hardware": {"deepspeed_stage": 3},
+        },
+    ),
+    good=Example(
+        {"save_only_model": False},
+        {
+            "launch": {"train_call": "trainer.train(resume_from_checkpoint=True)"},
+            "hardware": {"deepspeed_stage": 3},
+        },
+    ),
+    sources=("huggingface/open-r1#553", "huggingface/transformers:src/transformers/integrations/deepspeed.py"),
+)
+def resume_without_engine_state(config: ConfigView, facts: Facts) -> Outcome:
+    engine = facts.zero_stage or config.effective("deepspeed")
+    if not config.flag("save_only_model") or not engine or not resumes(config, facts):
+        return PASS
+    return fail(
+        "save_only_model",
+        "launch.train_call",
+        "hardware.deepspeed_stage",
+        value=True,
+        message="DeepSpeed cannot resume from a checkpoint that save_only_model=True wrote. Set it to False in the run "
+        "that saves, or start a new run from the saved model.",
+    )
+
+
+@rule(
     "resume-without-optimizer-state",
     severity="warning",
     what="Resuming from checkpoints that are saved without the optimizer.",
@@ -99,6 +135,7 @@ def resume_into_empty_buffer(config: ConfigView, facts: Facts) -> Outcome:
     bad=Example({"save_only_model": True}, {"launch": {"train_call": "trainer.train(resume_from_checkpoint=True)"}}),
     good=Example({}, {"launch": {"train_call": "trainer.train(resume_from_checkpoint=True)"}}),
     sources=("huggingface/transformers:src/transformers/training_args.py",),
+    requires=("resume-without-engine-state",),
 )
 def resume_without_optimizer_state(config: ConfigView, facts: Facts) -> Outcome:
     if not config.flag("save_only_model") or not resumes(config, facts):
@@ -112,4 +149,9 @@ def resume_without_optimizer_state(config: ConfigView, facts: Facts) -> Outcome:
     )
 
 
-RULES = (resume_not_passed_to_train, resume_into_empty_buffer, resume_without_optimizer_state)
+RULES = (
+    resume_not_passed_to_train,
+    resume_into_empty_buffer,
+    resume_without_engine_state,
+    resume_without_optimizer_state,
+)

@@ -15,6 +15,7 @@ from grpo_rlvr.errors import nearest
 from grpo_rlvr.models.setup import Setup
 
 _DATASET = {"columns": ["prompt", "answer"], "format": "string"}
+_CLI = re.compile(r"\btrl\s+grpo\b|trl/scripts/grpo\.py|trl\.scripts\.grpo")
 _GOOD = {"name": "correct", "signature": "def correct(completions, answer, **kwargs)"}
 
 
@@ -318,7 +319,34 @@ def reward_spec_column_missing(setup: Setup, facts: Facts) -> Outcome:
     return failures or PASS
 
 
+@rule(
+    "command-line-drops-reward-functions",
+    severity="error",
+    trl="<0.20",
+    what="Reward functions on the command line of a `trl grpo` that does not use them.",
+    why="Up to 0.17 the script has no such option and refuses it; 0.18 and 0.19 read it and then pass the reward model "
+    "alone: UnboundLocalError without one, and a run that ignores the functions with one.",
+    bad=Example(
+        {}, {"launch": {"command": "trl grpo --reward_funcs think_format_reward"}, "versions": {"trl": "0.19.1"}}
+    ),
+    good=Example({}, {"launch": {"command": "accelerate launch train.py"}, "versions": {"trl": "0.19.1"}}),
+    sources=("huggingface/trl#3455", "huggingface/trl#3639", "trl/scripts/grpo.py"),
+)
+def command_line_drops_reward_functions(facts: Facts) -> Outcome:
+    command = facts.text("launch.command") or ""
+    if not _CLI.search(command) or not re.search(r"--reward[_-]funcs\b", command):
+        return PASS
+    return fail(
+        "launch.command",
+        "rewards",
+        value=command,
+        message=f"`trl grpo` of TRL {facts.versions.trl} does not use --reward_funcs: write a script that passes them "
+        "to GRPOTrainer, or use trl>=0.20.",
+    )
+
+
 RULES = (
+    command_line_drops_reward_functions,
     reward_required_parameter_missing,
     reward_without_kwargs,
     reward_positional_only,

@@ -1,5 +1,7 @@
 """Reaching the vLLM server: is it there, at that address, with that model and a window that is long enough."""
 
+from urllib.parse import urlsplit
+
 from grpo_rlvr.config.facts import Facts
 from grpo_rlvr.config.rule import PASS, Example, Outcome, fail, not_applicable, rule
 from grpo_rlvr.config.rules.vllm_server import LOCAL, SERVER, address
@@ -185,7 +187,58 @@ def _base(name: str) -> str:
     return name.rstrip("/").rpartition("/")[2].lower()
 
 
+@rule(
+    "vllm-server-address-malformed",
+    severity="error",
+    trl=">=0.16",
+    what="The server's address is written in a form that the trainer cannot use.",
+    why="The trainer puts /health behind vllm_server_base_url as it stands, and http:// in front of vllm_server_host: "
+    "with a path such as /v1 or a slash at the end, without a scheme, or with one too many, it never reaches the "
+    "server and waits for vllm_server_timeout or for good.",
+    bad=Example({**SERVER, "vllm_server_base_url": "http://localhost:8000/v1"}, {"versions": {"trl": "1.12.0"}}),
+    good=Example({**SERVER, "vllm_server_base_url": "http://localhost:8000"}, {"versions": {"trl": "1.12.0"}}),
+    sources=("trl/generation/vllm_client.py", "huggingface/autotrain-advanced:tests/test_grpo_trainer.py"),
+    fix_safety="Safe: it is the same server.",
+)
+def vllm_server_address_malformed(config: ConfigView, facts: Facts) -> Outcome:
+    if not facts.server:
+        return PASS
+    url = config.text("vllm_server_base_url") if config.exists("vllm_server_base_url") else None
+    name = "vllm_server_base_url" if url else "vllm_server_host"
+    given = url or config.text("vllm_server_host") or ""
+    better = _usable_url(given) if url else _usable_host(given)
+    if better is None:
+        return PASS
+    return fail(
+        name,
+        value=given,
+        message=f"{name}={given!r} is not reached: write {better!r}.",
+        set={name: better},
+        safe=True,
+    )
+
+
+def _usable_url(url: str) -> str | None:
+    """Return how a base URL should be written, None when it is fine; a path of a proxy is left alone."""
+    path = url.split("://", 1)[-1].partition("/")[2].rstrip("/")
+    plain = url.rstrip("/").removesuffix("/v1") if path in ("", "v1") else url.rstrip("/")
+    if "://" not in plain:
+        return f"http://{plain.lstrip('/')}"
+    return plain if plain != url else None
+
+
+def _usable_host(host: str) -> str | None:
+    """Return the host in a text that is a URL or holds a port, None when it is a plain host."""
+    if "://" not in host and (host.count(":") != 1 or not host.rpartition(":")[2].isdigit()):
+        return None
+    try:
+        return urlsplit(host if "://" in host else f"//{host}").hostname
+    except ValueError:
+        return None
+
+
 RULES = (
+    vllm_server_address_malformed,
     vllm_server_not_running,
     vllm_server_address_differs,
     server_host_left_to_localhost,
