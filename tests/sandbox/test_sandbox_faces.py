@@ -301,17 +301,17 @@ def test_no_environment_variable_changes_the_protection() -> None:
 # -- what the probes notice: each layer taken out, one at a time ------------------------------------------------------
 
 LAYERS = {
-    "the call filter": ("self.filter.load()", "start a process"),
-    "Landlock": ("_kernel.landlock_restrict(_RULESET_FD)", "read a file"),
-    "the memory limit": ('(resource.RLIMIT_AS, limits["memory_mb"] << 20),', "take 2 GB of memory"),
-    "the closing of descriptors": ("os.closerange(3 + len(moved), _RULESET_FD)", "use a spare descriptor"),
+    "the call filter": ("self.seal.close()", "pass", "start a process"),
+    "Landlock": ('calls.append(("syscall", restrict))', "pass", "read a file"),
+    "the memory limit": ("memory_mb << 20", "memory_mb << 40", "take 2 GB of memory"),
+    "the closing of descriptors": ("os.closerange(first_free, MAX_OPEN_FILES)", "pass", "use a spare descriptor"),
 }
 
 
 @pytest.mark.parametrize("layer", LAYERS)
 def test_a_missing_layer_is_noticed_at_start(layer: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    text, breach = LAYERS[layer]
-    _edit_worker(monkeypatch, text, "(resource.RLIMIT_CORE, 0)," if text.endswith(",") else "pass")
+    text, replacement, breach = LAYERS[layer]
+    _edit_worker(monkeypatch, text, replacement)
     problem = _probe.attack("landlock+seccomp", {})
     assert problem is not None
     assert breach in problem

@@ -156,7 +156,10 @@ _BASES: tuple[tuple[type, Callable[[Any], Any]], ...] = (
 
 def dumps(node: Node) -> bytes:
     """Return the bytes of a JSON form."""
-    return json.dumps(node, separators=(",", ":")).encode()
+    return _to_text(node).encode()
+
+
+_to_text = json.JSONEncoder(separators=(",", ":")).encode
 
 
 # -- in ------------------------------------------------------------------------------------------------------------

@@ -56,17 +56,16 @@ def grade(code: str, plan: Plan, options: Options) -> Grading[Outcome]:
         return (yield from _grade_script(code, plan, options))
     spent = 0.0
     if plan.checks is not None:
-        job = Job("values", ({"code": code, "name": _name(options), "calls": [
-            call.as_list() for check in plan.checks for call in check.calls]},), options.limits)  # fmt: skip
-        result = yield job
+        payload = {"code": code, "name": _name(options), "calls": plan.calls}
+        result = yield Job("values", (payload,), options.limits)
         spent = result.facts.get("wall_s", 0.0)
         outcome = _judge_values(result, plan.checks)
         if outcome is not None:
             return outcome
     left = _shortened(options.limits, spent)
-    payload = {"code": code, "tests": plan.source, "style": plan.style, "files": dict(plan.files),
-               "in_place": options.in_place, "partial": options.partial}  # fmt: skip
-    result = yield Job("split", ({"code": code, "main": options.as_main}, payload), left)
+    tests = {"code": code, "tests": plan.source, "style": plan.style, "files": dict(plan.files),
+             "in_place": options.in_place, "partial": options.partial}  # fmt: skip
+    result = yield Job("split", ({"code": code, "main": options.as_main}, tests), left)
     outcome = _judge_reports(result, plan)
     outcome.seconds += spent
     return outcome

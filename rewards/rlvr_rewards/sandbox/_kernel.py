@@ -7,13 +7,16 @@ of running anything with less protection.
 import ctypes
 import errno
 import os
+import signal
 import stat
 import struct
+from typing import Any, NoReturn
 
 from rlvr_rewards.sandbox import _syscalls
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
+_quick = ctypes.PyDLL(None)  # keeps the interpreter's lock, and does not note errors: for what every child does
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP = 1, 4, 22, 24
 PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 36, 38
@@ -35,13 +38,6 @@ def drop_bounding_set() -> None:
     for capability in range(64):
         if _libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), zero, zero, zero) < 0:
             return  # past the last capability, or not allowed to: then there is none to keep from a child either
-
-
-def drop_capabilities() -> None:
-    """Empty all capability sets of this thread."""
-    header, nothing = struct.pack("<Ii", 0x20080522, 0), bytes(24)
-    if _libc.capset(ctypes.c_char_p(header), ctypes.c_char_p(nothing)):
-        raise _failure("capset")
 
 
 def _failure(what: str) -> OSError:
@@ -103,12 +99,6 @@ def _grant(ruleset: int, path: str, rights: int) -> None:
             raise _failure(f"landlock_add_rule {path}")
     finally:
         os.close(target)
-
-
-def landlock_restrict(ruleset: int) -> None:
-    """Bind this thread and its descendants to the ruleset, for good."""
-    if _libc.syscall(_syscalls.LANDLOCK_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint(0)):
-        raise _failure("landlock_restrict_self")
 
 
 # -- seccomp: which system calls exist at all ----------------------------------------------------------------------
@@ -231,17 +221,67 @@ class Filter:
         program = _program(os.uname().machine, threads)
         code = b"".join(struct.pack("<HBBI", *instruction) for instruction in program)
         self._buffer = ctypes.create_string_buffer(code, len(code))
-        self._header = _FilterProgram(len(program), ctypes.addressof(self._buffer))
+        self.header = _FilterProgram(len(program), ctypes.addressof(self._buffer))
         mark, self._marks = struct.pack("<I", _PID_MARK), []
         position = code.find(mark)
         while position >= 0:
             self._marks.append(position)
             position = code.find(mark, position + 1)
 
-    def load(self) -> None:
-        """Bind this thread and its descendants to the filter, for good; needs no_new_privs."""
-        own = struct.pack("<I", os.getpid())
+    def name(self, pid: int) -> None:
+        """Put in the process that signals may reach: the one that loads the filter."""
         for position in self._marks:
-            ctypes.memmove(ctypes.addressof(self._buffer) + position, own, 4)
-        if _libc.prctl(PR_SET_SECCOMP, ctypes.c_ulong(SECCOMP_MODE_FILTER), ctypes.byref(self._header), 0, 0):
-            raise _failure("seccomp")
+            _WORD.pack_into(self._buffer, position, pid)
+
+
+_WORD = struct.Struct("<I")
+
+
+# -- all of it, as a child does it ---------------------------------------------------------------------------------
+
+
+class Seal:
+    """The calls with which a child gives up what is left, made ready once a worker.
+
+    Args:
+        ruleset: The Landlock ruleset's descriptor, or -1.
+        threads: See `Filter`.
+    """
+
+    def __init__(self, ruleset: int, threads: bool) -> None:
+        zero, ulong = ctypes.c_ulong(0), ctypes.c_ulong
+        self._filter = Filter(threads)
+        calls: list[tuple[str, tuple[Any, ...]]] = [
+            ("prctl", (ctypes.c_int(PR_SET_PDEATHSIG), ulong(signal.SIGKILL), zero, zero, zero)),
+            ("prctl", (ctypes.c_int(PR_SET_NO_NEW_PRIVS), ulong(1), zero, zero, zero)),
+        ]
+        if ruleset >= 0:
+            restrict = (ulong(_syscalls.LANDLOCK_RESTRICT_SELF), ctypes.c_int(ruleset), ctypes.c_uint(0))
+            calls.append(("syscall", restrict))
+        # The capability sets of version 3: a head that names this thread, and six empty words.
+        nothing = (ctypes.create_string_buffer(struct.pack("<Ii", 0x20080522, 0), 8), ctypes.create_string_buffer(24))
+        calls += [
+            ("capset", nothing),
+            ("prctl", (ctypes.c_int(PR_SET_DUMPABLE), zero, zero, zero, zero)),
+        ]
+        self._narrow = tuple((getattr(_quick, name), args, name) for name, args in calls)
+        program = ctypes.byref(self._filter.header)
+        self._load = (ctypes.c_int(PR_SET_SECCOMP), ulong(SECCOMP_MODE_FILTER), program, zero, zero)
+
+    def narrow(self) -> None:
+        """Give up files, privileges and the inspection by others, for this thread and its descendants."""
+        for function, args, name in self._narrow:
+            if function(*args):
+                _refused(name, args, name)
+
+    def close(self) -> None:
+        """Bind this thread and its descendants to the filter, for good."""
+        self._filter.name(os.getpid())
+        if _quick.prctl(*self._load):
+            _refused("prctl", self._load, "seccomp")
+
+
+def _refused(function: str, args: tuple[Any, ...], what: str) -> NoReturn:
+    """Repeat a call that failed, to learn why, and raise."""
+    getattr(_libc, function)(*args)
+    raise _failure(what)

@@ -1,10 +1,14 @@
 """How a worker is started: the stacks of protection, their command lines, and the source it is given."""
 
+import functools
 import importlib.util
+import marshal
 import os
 import shutil
+import struct
 import sys
 import sysconfig
+import types
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -17,10 +21,10 @@ Kind = Literal["program", "tests"]
 # In the order of import. A worker for plain values and scripts stays small, since every fork copies its page tables; a
 # worker for tests also holds the tester.
 WORKER_MODULES: dict[Kind, tuple[str, ...]] = {
-    "program": ("_syscalls", "_kernel", "_codec", "_candidate", "_worker"),
+    "program": ("_wire", "_syscalls", "_kernel", "_codec", "_candidate", "_child", "_worker"),
     "tests": (
-        "_syscalls", "_kernel", "_codec", "_link", "_candidate", "_objects", "_source", "_files", "_pytest_face",
-        "_collect", "_remote", "_session", "_tester", "_worker",
+        "_wire", "_syscalls", "_kernel", "_codec", "_link", "_candidate", "_objects", "_source", "_files",
+        "_pytest_face", "_collect", "_remote", "_session", "_tester", "_child", "_worker",
     ),
 }  # fmt: skip
 # Unused by distributions; each worker takes another one, so that process counts of parallel samples never add up.
@@ -32,11 +36,12 @@ DEVICES = ("null", "zero", "urandom", "random")
 ENVIRONMENT = {
     "PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "0", "PYTHONUTF8": "1",
     "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "NUMEXPR_NUM_THREADS": "1",
+    "LD_BIND_NOW": "1",  # once a worker instead of function by function in every child
 }  # fmt: skip
 
 # Reads modules and configuration from stdin and starts; nothing of the grader lies in a file the child could open.
 BOOTSTRAP = """
-import json, os, struct, sys, types
+import marshal, os, struct, sys, types
 def read(size):
     data = b""
     while len(data) < size:
@@ -45,18 +50,20 @@ def read(size):
             sys.exit("the client has gone")
         data += chunk
     return data
-start = json.loads(read(struct.unpack("<I", read(4))[0]))
+start = marshal.loads(read(struct.unpack("<I", read(4))[0]))
 package = types.ModuleType("rlvr_rewards")
 package.__path__ = []
 inner = package.sandbox = types.ModuleType("rlvr_rewards.sandbox")
 inner.__path__ = []
 sys.modules["rlvr_rewards"], sys.modules["rlvr_rewards.sandbox"] = package, inner
-for name, source in start["modules"]:
+config, modules = start["config"], start["modules"]
+for name, code in modules:
     module = types.ModuleType("rlvr_rewards.sandbox." + name)
     sys.modules[module.__name__] = module
     setattr(inner, name, module)
-    exec(compile(source, "<" + name + ">", "exec"), module.__dict__)
-inner._worker.main(start["config"])
+    exec(code, module.__dict__)
+del start, modules, code
+inner._worker.main(config)
 """
 
 
@@ -161,6 +168,18 @@ def _package_folders(preload: tuple[str, ...]) -> list[str]:
             raise ImportError(f"package {name!r} is not installed here, so programs cannot be given it")
         folders.append(str(Path(spec.origin).resolve().parent.parent))
     return list(dict.fromkeys(folders))
+
+
+def start_message(sources: list[list[str]], config: dict[str, Any]) -> bytes:
+    """Return what a worker reads first: its modules, compiled by the same interpreter, and its configuration."""
+    modules = [(name, _compiled(name, text)) for name, text in sources]
+    body = marshal.dumps({"modules": modules, "config": config})
+    return struct.pack("<I", len(body)) + body
+
+
+@functools.cache
+def _compiled(name: str, text: str) -> types.CodeType:
+    return compile(text, f"<{name}>", "exec", dont_inherit=True)
 
 
 def worker_sources(kind: Kind) -> list[list[str]]:

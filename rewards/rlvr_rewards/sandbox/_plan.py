@@ -49,6 +49,7 @@ class Plan:
         source: The tests, for the tester.
         files: What belongs to the tests, by relative path.
         checks: The asserts, where every one of them can be split; else None.
+        calls: The calls of all of them, as the program's process reads them.
         cases: The runs of a script, for style io.
         count: How many tests there are, as far as the text tells.
     """
@@ -57,6 +58,7 @@ class Plan:
     source: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
     checks: tuple[_values.Check, ...] | None = None
+    calls: bytes = b""
     cases: tuple[Case, ...] = ()
     count: int = 0
 
@@ -122,7 +124,8 @@ def _planned(
             checks = tuple(_values.split(tree))
         except _values.NotPlain:
             checks = None
-    return Plan(style, tests, dict(files), checks, count=len(checks) if checks else _count(tree))
+    calls = _values.pack(checks) if checks else b""
+    return Plan(style, tests, dict(files), checks, calls, count=len(checks) if checks else _count(tree))
 
 
 def _parsed(text: str, what: str) -> ast.Module:

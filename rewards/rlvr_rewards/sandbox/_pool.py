@@ -7,9 +7,9 @@ worker that dies is replaced; its job is tried once more, and then counts agains
 import atexit
 import contextlib
 import json
+import marshal
 import os
 import selectors
-import struct
 import subprocess
 import threading
 import time
@@ -18,17 +18,17 @@ from collections.abc import Generator, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
+from rlvr_rewards.sandbox import _wire
 from rlvr_rewards.sandbox._errors import SandboxUnavailable
-from rlvr_rewards.sandbox._launch import ENVIRONMENT, Kind, Level, command, worker_sources
+from rlvr_rewards.sandbox._launch import ENVIRONMENT, Kind, Level, command, start_message, worker_sources
 
 Mode = Literal["values", "split", "stdio"]
-Status = Literal["ok", "timeout", "output", "lost"]
+Status = Literal["ok", "timeout", "output", "ready", "lost"]
 T = TypeVar("T")
 
 KINDS: tuple[Kind, ...] = ("program", "tests")
 START_S = 60.0  # a worker that takes longer to start does not work
 GRACE_S = 5.0  # beyond a job's own wall limit, before the worker itself counts as stuck
-MAX_HEADER = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,6 @@ class Limits:
     memory_mb: int = 512
     output_kb: int = 8192
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the limits as the worker wants them."""
-        return {"wall_s": self.wall_s, "cpu_s": self.cpu_s, "memory_mb": self.memory_mb, "output_kb": self.output_kb}
-
 
 @dataclass(frozen=True)
 class Job:
@@ -67,11 +63,11 @@ class Job:
 
     def frames(self) -> bytes:
         """Return the request as bytes."""
-        bodies = [json.dumps(payload).encode() for payload in self.payloads]
-        header = json.dumps(
-            {"mode": self.mode, "limits": self.limits.as_dict(), "sizes": [len(body) for body in bodies]}
-        )
-        return b"".join([struct.pack("<I", len(header)), header.encode(), *bodies])
+        bodies, limits = [marshal.dumps(payload) for payload in self.payloads], self.limits
+        sizes = [*map(len, bodies), 0][:2]
+        head = _wire.REQUEST.pack(_wire.MODES.index(self.mode), limits.wall_s, limits.cpu_s, limits.memory_mb,
+                                  limits.output_kb, *sizes)  # fmt: skip
+        return b"".join([head, *bodies])
 
 
 @dataclass(frozen=True)
@@ -101,8 +97,7 @@ class Worker:
         self.stdin, self.stdout = self.process.stdin.fileno(), self.process.stdout.fileno()
         os.set_blocking(self.stdin, False)
         os.set_blocking(self.stdout, False)
-        start = json.dumps({"modules": worker_sources(kind), "config": launch.config}).encode()
-        self.outgoing, self.incoming = bytearray(struct.pack("<I", len(start)) + start), bytearray()
+        self.outgoing, self.incoming = bytearray(start_message(worker_sources(kind), launch.config)), bytearray()
         self.deadline = time.monotonic() + START_S
 
     def submit(self, job: Job) -> None:
@@ -125,17 +120,20 @@ class Worker:
         self.incoming += chunk
         return bool(chunk)
 
-    def answer(self) -> tuple[dict[str, Any], bytes] | None:
+    def answer(self) -> Result | None:
         """Return a whole answer once it is there."""
-        if len(self.incoming) < 8:
+        incoming, start = self.incoming, _wire.ANSWER.size
+        if len(incoming) < start:
             return None
-        head, body = struct.unpack_from("<II", self.incoming)
-        if head > MAX_HEADER or len(self.incoming) < 8 + head + body:
+        status, code, helper, wall_s, cpu_s, peak_kb, size = _wire.ANSWER.unpack_from(incoming)
+        if len(incoming) < start + size:
             return None
-        header = json.loads(self.incoming[8 : 8 + head])
-        data = bytes(self.incoming[8 + head : 8 + head + body])
-        del self.incoming[: 8 + head + body]
-        return header, data
+        data = bytes(incoming[start : start + size])
+        del incoming[: start + size]
+        facts = {"wall_s": round(wall_s, 5), "cpu_s": round(cpu_s, 5), "peak_kb": peak_kb}
+        if helper != _wire.NO_HELPER:
+            facts["helper_exit"] = helper
+        return Result(_wire.STATUSES[status], code, data, facts)
 
     def wait_ready(self) -> dict[str, Any]:
         """Wait until the worker serves, and return its facts.
@@ -159,7 +157,8 @@ class Worker:
                         break
                 if not alive:
                     raise SandboxUnavailable(f"a sandbox worker did not start: {self.last_words()}")
-        return found[0]
+        facts: dict[str, Any] = json.loads(found.data)
+        return facts
 
     def _move(self, descriptor: int) -> bool:
         if descriptor == self.stdout:
@@ -300,8 +299,7 @@ class Pool:
                 through[worker] = None
             found = worker.answer()
             if found is not None:
-                header, data = found
-                through[worker] = Result(header["status"], header["exit"], data, header)
+                through[worker] = found
         now = time.monotonic()
         through.update({worker: None for worker in busy if worker not in through and now > worker.deadline})
         return list(through.items())

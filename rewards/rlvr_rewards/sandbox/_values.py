@@ -6,6 +6,7 @@ left to a tester's process, which gives the same verdicts more slowly.
 
 import ast
 import builtins
+import marshal
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -24,15 +25,11 @@ class NotPlain(Exception):
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a function of the program, with plain arguments in their JSON form."""
+    """One call of a function of the program, with plain arguments."""
 
     function: str
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-
-    def as_list(self) -> list[Any]:
-        """Return it as the payload wants it."""
-        return [self.function, list(self.args), self.kwargs]
 
 
 @dataclass(frozen=True)
@@ -169,10 +166,10 @@ class _Splitter:
         name = self.names.get(name, name)
         if hasattr(builtins, name):
             raise NotPlain("a builtin")
-        args = tuple(_encoded(arg) for arg in node.args)
+        args = tuple(_argument(arg) for arg in node.args)
         if any(keyword.arg is None for keyword in node.keywords):
             raise NotPlain("unpacked arguments")
-        kwargs = {str(keyword.arg): _encoded(keyword.value) for keyword in node.keywords}
+        kwargs = {str(keyword.arg): _argument(keyword.value) for keyword in node.keywords}
         place = len(self.calls)
         self.calls.append(Call(name, args, kwargs))
         return lambda values: values[place]
@@ -190,11 +187,18 @@ def _difference(left: Any, right: Any) -> Any:
     return left - right
 
 
-def _encoded(node: ast.expr) -> Any:
+def _argument(node: ast.expr) -> Any:
+    value = literal(node)
     try:
-        return _codec.encode(literal(node))
+        _codec.encode(value)  # within the same limits as what comes back
     except _codec.Unsupported as error:
         raise NotPlain(str(error)) from None
+    return value
+
+
+def pack(checks: Sequence[Check]) -> bytes:
+    """Return all calls as the payload wants them: function, positional and named arguments."""
+    return marshal.dumps([(call.function, call.args, call.kwargs) for check in checks for call in check.calls])
 
 
 def literal(node: ast.expr) -> Any:
