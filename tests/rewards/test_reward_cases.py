@@ -15,7 +15,10 @@ DATA = Path(__file__).parents[1] / "data" / "rewards"
 MODULES = ("_format", "_exact", "_math", "_schema", "_tool_call", "_length", "_composite", "_judge")
 
 
-@pytest.mark.parametrize("file", ["answers.jsonl", "math_own.jsonl", "calls_own.jsonl"])
+FILES = ("answers.jsonl", "math_own.jsonl", "math_public.jsonl", "calls_own.jsonl", "calls_public.jsonl")
+
+
+@pytest.mark.parametrize("file", FILES)
 def test_every_judged_answer_is_right(file: str) -> None:
     outcomes = list(judge(DATA / file))
     wrong = [f"{identifier}: {note}" for identifier, right, note in outcomes if not right]

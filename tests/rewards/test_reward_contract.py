@@ -201,7 +201,8 @@ def test_format_reports_tags_that_decoding_dropped() -> None:
 def test_format_says_so_when_no_completion_ever_holds_a_tag() -> None:
     reward = Format()
     with pytest.warns(UserWarning, match="none of 256 completions"):
-        reward(completions=["4"] * 256)
+        scores = reward(completions=["4"] * 256)
+    assert scores == [0.0] * 256
 
 
 def test_format_reads_thinking_that_a_chat_parser_moved() -> None:

@@ -23,11 +23,13 @@ from rlvr_rewards._core import (
 )
 from rlvr_rewards._math import forms
 from rlvr_rewards._math.choice import choice_letter, gold_letter
-from rlvr_rewards._math.compare import Policy, Undecided, chain_is_true, same_answer, squeezed
+from rlvr_rewards._math.compare import Policy, chain_is_true, same_answer
 from rlvr_rewards._math.equal import check_value
 from rlvr_rewards._math.extract import Extracted, extract
+from rlvr_rewards._math.form import Form
 from rlvr_rewards._math.limits import WORKER_SECONDS, NotUnderstood, TooLarge, Undefined
 from rlvr_rewards._math.normal import nesting, normalise
+from rlvr_rewards._math.unread import Undecided, is_formula, squeezed
 
 # Golds repeat for every completion of a prompt, answers within a group; both caches hold small tuples and strings.
 CACHED_GOLDS = 4096
@@ -182,7 +184,7 @@ def gold_text(value: Any) -> str | None:
 
 
 @functools.lru_cache(maxsize=CACHED_GOLDS)
-def _gold_form(gold: str) -> forms.Form:
+def _gold_form(gold: str) -> Form:
     return forms.read(gold)
 
 
@@ -201,7 +203,7 @@ def _gold_problem(gold: str, kind: str) -> str | None:
         return f"the gold {gold[:60]!r} cannot be used: {error}"
 
 
-def _form_problem(form: forms.Form) -> str | None:
+def _form_problem(form: Form) -> str | None:
     """Return why a gold of this form cannot be used, or None.
 
     Raises:
@@ -213,7 +215,7 @@ def _form_problem(form: forms.Form) -> str | None:
         return f"{shown} contradicts itself"
     if form.kind == "word" and len(form.text.split()) > MAX_WORDS:
         return f"{shown} is prose, which this reward cannot compare"
-    if form.kind == "raw" and "\\text" not in form.text and not _readable(form.text):
+    if form.kind == "raw" and not ("\\text" in form.text or is_formula(form.text) or _readable(form.text)):
         return f"{shown} is no formula, number or word"
     if form.node is not None:
         check_value(form.node)
@@ -258,13 +260,13 @@ def _compared(gold: str, found: Extracted, case: bool, policy: Policy, max_nesti
         return Verdict(0.0, "wrong", None, {"problem": str(error)[:200]})
 
 
-def _answer_form(found: Extracted, max_nesting: int) -> forms.Form:
+def _answer_form(found: Extracted, max_nesting: int) -> Form:
     if nesting(found.text) > max_nesting:
         raise TooLarge("nesting")
     if len(found.members) == 1:
         return forms.read(found.members[0])
     members = tuple(forms.read(member) for member in found.members)
-    return forms.Form("list", found.text, members)
+    return Form("list", found.text, members)
 
 
 class _WorkerFailed(RuntimeError):

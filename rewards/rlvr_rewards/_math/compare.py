@@ -1,21 +1,20 @@
 """Comparing two answers by the kind of the expected one."""
 
 import re
-import string
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
 
-from rlvr_rewards._math import equal, tree
-from rlvr_rewards._math.forms import WORDS, Form, members
+from rlvr_rewards._math import equal, terms, unread
+from rlvr_rewards._math.form import Form, members
+from rlvr_rewards._math.forms import names
+from rlvr_rewards._math.labels import is_label, label_text
 from rlvr_rewards._math.limits import MAX_COMPARISONS, MAX_LEVELS, NotUnderstood, TooLarge
 from rlvr_rewards._math.spans import FLIPPED, as_interval, as_set, same_sets
-
-
-class Undecided(Exception):
-    """Two texts that only the symbolic worker may compare."""
+from rlvr_rewards._math.unread import Undecided
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +37,10 @@ class _Work(threading.local):
 
 
 _work = _Work()
+# Names of coordinates in the order in which a tuple gives them.
+_ORDERS = ("xyz", "abcdef", "uvw", "pqrs", "mnk", "rst", "stu")
+_DEFINITION = re.compile(r"(?P<f>[A-Za-z]'?)\s*\(\s*(?P<x>[A-Za-z])\s*\)")
+_DECIMAL = re.compile(r"-?\d*\.?(\d*)")
 
 
 def same_answer(gold: Form, answer: Form, policy: Policy) -> bool:
@@ -67,17 +70,57 @@ def same(gold: Form, answer: Form, policy: Policy) -> bool:
         return True
     for one, other in ((gold, answer), (answer, gold)):
         if one.kind == "equation" and _is_chain(one):
-            return _chain_holds(one, policy) and same_pair(one.parts[-1], other, one is gold, policy)
+            return _chain_holds(one, policy) and any(
+                same_pair(value, other, one is gold, policy) for value in _values(one)
+            )
+    if "family" in (gold.kind, answer.kind):
+        return _families(gold, answer, policy)
+    gold, answer = _coordinates(gold, answer), _coordinates(answer, gold)
     if gold.kind == "equation" or answer.kind == "equation":
         return _equations(gold, answer, policy)
     if gold.kind != answer.kind and "tuple" in (gold.kind, answer.kind):
         # Beside an inequality or another set of numbers, two ends in brackets are an interval.
         gold, answer = as_interval(gold), as_interval(answer)
-    if gold.kind == answer.kind == "relation" and _names(gold) != _names(answer):
+    if gold.kind == answer.kind == "relation" and names(gold) != names(answer):
         return False
     if (ends := as_set(gold)) is not None and (others := as_set(answer)) is not None:
         return same_sets(ends, others)
     return _by_kind(gold, answer, policy)
+
+
+def _families(gold: Form, answer: Form, policy: Policy) -> bool:
+    """Compare formulas that hold for every whole number k, whatever its letter; one side may leave that unsaid."""
+    sets = {form.marks[1] for form in (gold, answer) if form.kind == "family"}
+    ours, theirs = (form.parts[0] if form.kind == "family" else form for form in (gold, answer))
+    if len(sets) > 1:
+        return False
+    if gold.kind == answer.kind:
+        mine, other = gold.marks[0], answer.marks[0]
+        if mine != other and mine in names(theirs):
+            return False
+        theirs = _renamed(theirs, other, mine)
+    return same(ours, theirs, policy)
+
+
+def _renamed(form: Form, old: str, new: str) -> Form:
+    if old == new:
+        return form
+    node = None if form.node is None else terms.renamed(form.node, old, new)
+    return replace(form, node=node, parts=tuple(_renamed(part, old, new) for part in form.parts), text=f"{form.text} ")
+
+
+def _coordinates(form: Form, other: Form) -> Form:
+    """Return a tuple for what gives its coordinates beside another one: `x = 2, y = 3`, or a column of a matrix."""
+    if form.kind == "matrix" and other.kind == "tuple" and form.marks == (str(len(form.parts)),):
+        return Form("tuple", form.text, form.parts, marks=other.marks)
+    if form.kind != "list" or other.kind != "tuple" or len(form.parts) != len(other.parts):
+        return form
+    given = [_assignment(part) for part in form.parts]
+    names = "".join(part[0] for part in given if part is not None)
+    in_order = any(names == order[: len(names)] for order in _ORDERS) and len(names) == len(form.parts)
+    if not in_order:
+        return form
+    return Form("tuple", form.text, tuple(part[1][-1] for part in given if part is not None), marks=other.marks)
 
 
 def same_pair(one: Form, other: Form, one_is_gold: bool, policy: Policy) -> bool:
@@ -89,7 +132,7 @@ def _by_kind(gold: Form, answer: Form, policy: Policy) -> bool:
     if gold.kind in ("list", "set") or answer.kind in ("list", "set"):
         return _collections(gold, answer, policy)
     if {gold.kind, answer.kind} & {"word"}:
-        return gold.kind == answer.kind and gold.text == answer.text
+        return unread.spoken(gold.text) == unread.spoken(answer.text)
     if {gold.kind, answer.kind} <= {"tuple", "interval", "matrix"}:
         shape = gold.kind == answer.kind and gold.marks == answer.marks and len(gold.parts) == len(answer.parts)
         return shape and all(same(a, b, policy) for a, b in zip(gold.parts, answer.parts, strict=True))
@@ -99,9 +142,48 @@ def _by_kind(gold: Form, answer: Form, policy: Policy) -> bool:
         return _relations(gold, answer, policy)
     if gold.kind == answer.kind and gold.kind in ("union", "difference"):
         return _collections(gold, answer, policy) if gold.kind == "union" else _pairwise(gold, answer, policy)
+    if "ratio" in (gold.kind, answer.kind):
+        return _ratios(gold, answer, policy)
+    if gold.kind == answer.kind == "congruence":
+        return _congruences(gold, answer, policy)
     if "raw" in (gold.kind, answer.kind):
-        return _raw(gold, answer)
+        return unread.same(gold, answer)
     return False
+
+
+def _ratios(gold: Form, answer: Form, policy: Policy) -> bool:
+    """Compare a ratio with another, term by term or up to a factor, or with its quotient."""
+    ours, theirs = ([part.node for part in form.parts] or [form.node] for form in (gold, answer))
+    if any(node is None for node in (*ours, *theirs)):
+        return gold.kind == answer.kind and _pairwise(gold, answer, policy)
+    if gold.kind != answer.kind:
+        ratio, plain = (ours, theirs) if gold.kind == "ratio" else (theirs, ours)
+        return len(ratio) == 2 and _same_nodes(_quotient(*ratio), plain[0], policy)
+    if gold.marks or answer.marks:
+        return _pairwise(gold, answer, policy)
+    pairs = zip(pairwise(ours), pairwise(theirs), strict=True) if len(ours) == len(theirs) else [((None, None),) * 2]
+    return all(_same_nodes(_quotient(*one), _quotient(*other), policy) for one, other in pairs)
+
+
+def _quotient(top: terms.Node | None, bottom: terms.Node | None) -> terms.Node | None:
+    return terms.Node("divide", (top, bottom)) if top is not None and bottom is not None else None
+
+
+def _same_nodes(gold: terms.Node | None, answer: terms.Node | None, policy: Policy) -> bool:
+    return gold is not None and answer is not None and equal.same(gold, answer, policy.rel_tol)
+
+
+def _congruences(gold: Form, answer: Form, policy: Policy) -> bool:
+    """Compare `a = b (mod m)` with another: same left side and modulus, right sides that differ by a multiple of it."""
+    (left, right, modulus), (other_left, other_right, other_modulus) = gold.parts, answer.parts
+    if not (same(left, other_left, policy) and same(modulus, other_modulus, policy)):
+        return False
+    nodes = [part.node for part in (right, other_right, modulus)]
+    values = [equal.rational(node) for node in nodes if node is not None]
+    if len(values) < 3 or None in values:
+        return same(right, other_right, policy)
+    ours, theirs, step = (value or Fraction(0) for value in values)
+    return step != 0 and ((ours - theirs) / step).denominator == 1
 
 
 def _pairwise(gold: Form, answer: Form, policy: Policy) -> bool:
@@ -116,7 +198,7 @@ def _numbers(gold: Form, answer: Form, policy: Policy) -> bool:
         return False
     if gold.unit and policy.strict_units and gold.unit != answer.unit:
         return False
-    if tree.variables(gold.node) and answer.unit and not gold.unit:
+    if terms.variables(gold.node) and answer.unit and not gold.unit:
         return False
     try:
         return equal.same(gold.node, answer.node, policy.rel_tol)
@@ -148,25 +230,11 @@ def _any(pairs: Iterable[tuple[Form, Form]], policy: Policy) -> bool:
 # -- equations --------------------------------------------------------------------------------------------------------
 
 
-def _is_label(form: Form) -> bool:
-    """Return whether a side names what is asked: one variable, or a function of variables such as f(x)."""
-    if form.kind == "word":
-        return True
-    if form.kind == "tuple":
-        return all(_is_label(part) for part in form.parts)
-    if form.node is None:
-        return False
-    return (
-        form.node.op == "variable"
-        or re.fullmatch(r"[A-Za-z](?:'|_\{?\w+\}?)*\s*\([A-Za-z, ]+\)", form.text) is not None
-    )
-
-
 def _is_chain(form: Form) -> bool:
     """Return whether an equation only computes: no side but a first name holds anything unknown."""
-    sides = form.parts[1:] if _is_label(form.parts[0]) else form.parts
-    constant = all(side.node is not None and not tree.variables(side.node) for side in sides)
-    return constant and not _is_label(form.parts[0])
+    sides = form.parts[1:] if is_label(form.parts[0]) else form.parts
+    constant = all(side.node is not None and not terms.variables(side.node) for side in sides)
+    return constant and not is_label(form.parts[0])
 
 
 def chain_is_true(form: Form) -> bool:
@@ -176,22 +244,36 @@ def chain_is_true(form: Form) -> bool:
 
 
 def _chain_holds(form: Form, policy: Policy) -> bool:
-    sides = form.parts[1:] if _is_label(form.parts[0]) else form.parts
-    return all(same(a, b, policy) or same(b, a, policy) for a, b in pairwise(sides))
+    first = 1 if is_label(form.parts[0]) else 0
+    links = zip(pairwise(form.parts[first:]), form.marks[first:], strict=False)
+    return all(
+        same(a, b, policy) or same(b, a, policy) or (sign == "\\approx" and _is_rounding(a, b))
+        for (a, b), sign in links
+    )
 
 
-def _assignment(form: Form) -> tuple[str, Form] | None:
-    """Return the name and the value of `x = ..`, in either order, or None."""
+def _is_rounding(value: Form, rounded: Form) -> bool:
+    """Return whether a decimal is the value up to its own last digit, rounded or cut off."""
+    literal = _DECIMAL.fullmatch(rounded.text)
+    if literal is None or value.node is None or (exact := equal.constant(value.node)) is None:
+        return False
+    return abs(exact - Decimal(literal[0])) < Decimal(10) ** -len(literal[1] or "")
+
+
+def _values(form: Form) -> tuple[Form, ...]:
+    """Return the value that an equation ends in; behind a sign of approximation also the value before it."""
+    rounded = form.marks[-1] == "\\approx" and not (len(form.parts) == 2 and is_label(form.parts[0]))
+    return (form.parts[-2], form.parts[-1]) if rounded else (form.parts[-1],)
+
+
+def _assignment(form: Form) -> tuple[str, tuple[Form, ...]] | None:
+    """Return the name and the values of `x = ..`, in either order, or None."""
     if form.kind != "equation":
         return None
     first, last = form.parts[0], form.parts[-1]
-    if _is_label(first):
-        return _label(first), last
-    return (_label(last), first) if _is_label(last) and len(form.parts) == 2 else None
-
-
-def _label(form: Form) -> str:
-    return re.sub(r"[\s{}]|\\text", "", form.text)
+    if is_label(first):
+        return label_text(first), _values(form)
+    return (label_text(last), (first,)) if is_label(last) and len(form.parts) == 2 else None
 
 
 def _equations(gold: Form, answer: Form, policy: Policy) -> bool:
@@ -200,12 +282,36 @@ def _equations(gold: Form, answer: Form, policy: Policy) -> bool:
             return False
     left, right = _assignment(gold), _assignment(answer)
     if gold.kind != "equation":
-        return right is not None and same(gold, right[1], policy)
+        return right is not None and any(same(gold, value, policy) for value in right[1])
     if answer.kind != "equation":
-        return left is not None and same(left[1], answer, policy)
+        return left is not None and any(same(value, answer, policy) for value in left[1])
     if left is not None and right is not None and left[0] == right[0]:
-        return same(left[1], right[1], policy)
+        return any(same(value, given, policy) for value in left[1] for given in right[1])
+    if left is not None and right is not None and (renamed := _same_argument(gold, answer)) is not None:
+        return same(gold.parts[-1], renamed, policy)
+    if left is not None and _is_solved(gold):
+        # An equation that still has to be solved restates the question.
+        return False
     return _same_equation(gold, answer)
+
+
+def _is_solved(form: Form) -> bool:
+    """Return whether an equation gives one variable its value."""
+    named = next((part for part in form.parts if part.node is not None and part.node.op == "variable"), None)
+    others = [part for part in form.parts if part is not named]
+    return named is not None and all(part.node is not None and not terms.variables(part.node) for part in others)
+
+
+def _same_argument(gold: Form, answer: Form) -> Form | None:
+    """Return the answer's formula in the gold's variable when both define the same function, as f(x) and f(t) do."""
+    names = [_DEFINITION.fullmatch(form.parts[0].text) for form in (gold, answer)]
+    last = answer.parts[-1]
+    if names[0] is None or names[1] is None or names[0]["f"] != names[1]["f"] or last.node is None:
+        return None
+    mine, theirs = names[0]["x"], names[1]["x"]
+    if mine in terms.variables(last.node):
+        return None
+    return replace(last, node=terms.renamed(last.node, theirs, mine), text=f"{last.text} ")
 
 
 def _same_equation(gold: Form, answer: Form) -> bool:
@@ -213,8 +319,8 @@ def _same_equation(gold: Form, answer: Form) -> bool:
     if len(sides) != 4 or any(part.unit for form in (gold, answer) for part in form.parts):
         return False
     if any(side is None for side in sides):
-        return _raw(gold, answer)
-    zeros = [tree.Node("add", (a, tree.Node("negative", (b,)))) for a, b in (sides[:2], sides[2:]) if a and b]
+        return unread.same(gold, answer)
+    zeros = [terms.Node("add", (a, terms.Node("negative", (b,)))) for a, b in (sides[:2], sides[2:]) if a and b]
     try:
         return equal.multiple(zeros[0], zeros[1])
     except NotUnderstood:
@@ -231,64 +337,5 @@ def _relations(gold: Form, answer: Form, policy: Policy) -> bool:
     return False
 
 
-def _names(form: Form) -> set[str]:
-    """Return the variables of an inequality."""
-    return set().union(*(tree.variables(part.node) for part in form.parts if part.node is not None))
-
-
 def _flip(sign: str) -> str:
     return FLIPPED.get(sign, sign)
-
-
-# -- what this reader does not know -----------------------------------------------------------------------------------
-
-_ALPHABET = frozenset(string.ascii_letters)
-# Only text of nothing but formulas goes to the symbolic worker: its parser drops what it does not know.
-_FORMULA = re.compile(
-    r"(?:\\(?:sum|prod|int|iint|oint|lim|to|infty|frac|sqrt|binom|sin|cos|tan|ln|log|exp|pi|cdot|times|partial|mathrm|"
-    r"overline|bar|hat|vec|begin|end|det|deg|mid|in|mathbb|ldots|alpha|beta|gamma|delta|theta|lambda|mu|phi|omega|sigma|"
-    r"degree|cup|cap|setminus|le|ge|ne|pm|mp|circ|prime|nabla|Re|Im)(?![A-Za-z])|\\[{}\\|,]|[A-Za-z0-9\s+\-*/^_=<>(){}\[\]|!.,&'])*"
-)
-
-
-def _raw(gold: Form, answer: Form) -> bool:
-    if squeezed(gold.text) == squeezed(answer.text):
-        return True
-    words = {*WORDS.values()}
-    if answer.kind == "word" or (gold.kind == "word" and gold.text in words):
-        return False
-    if not _open_ended(gold):
-        return False
-    if not (_FORMULA.fullmatch(gold.text) and _FORMULA.fullmatch(answer.text)):
-        return False
-    ours, theirs = _letters(gold.text), _letters(answer.text)
-    bound = {letter for match in _BOUND.finditer(answer.text) for letter in match.groups() if letter}
-    # A formula in other unknowns is another formula; so is one that lacks all of the gold's.
-    if theirs - ours - bound or (ours and not ours & theirs):
-        return False
-    if _HEAVY.search(answer.text) or answer.text.count("!") > 2:
-        raise TooLarge("numbers in a formula that is not worked out")
-    raise Undecided
-
-
-# The letters that a sum, product, limit or integral binds.
-_BOUND = re.compile(r"\\(?:sum|prod|lim)\s*_\s*\{?\s*([A-Za-z])|d\s*([A-Za-z])(?![A-Za-z])")
-# Numbers from 100,000, exponents from 100 and towers of powers: summing or expanding these takes for ever.
-_HEAVY = re.compile(r"\d{6,}|\^\s*\{?\s*\d{3,}|\^\s*\{[^{}]*\^|10\s*\^\s*\{?\s*[5-9]")
-
-
-def _letters(text: str) -> set[str]:
-    """Return the letters that a formula uses as names."""
-    return set(re.sub(r"\\[A-Za-z]+", " ", text)) & _ALPHABET - {"e", "i", "d"}
-
-
-def _open_ended(gold: Form) -> bool:
-    """Return whether a gold is more than numbers: only then may a formula that is not worked out be the answer."""
-    if gold.kind == "equation":
-        return any(_open_ended(part) for part in gold.parts)
-    return gold.kind == "raw" or (gold.node is not None and bool(tree.variables(gold.node)))
-
-
-def squeezed(text: str) -> str:
-    """Return the text without spaces, except those that part letters or digits."""
-    return re.sub(r"(?<![A-Za-z0-9])\s+|\s+(?![A-Za-z0-9])", "", text)

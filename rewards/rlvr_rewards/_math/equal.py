@@ -9,7 +9,7 @@ from rlvr_rewards._math import imaginary
 from rlvr_rewards._math.evaluate import Irrational, Point, approximate, exact
 from rlvr_rewards._math.limits import NotUnderstood, TooLarge, Undefined
 from rlvr_rewards._math.numeric import context
-from rlvr_rewards._math.tree import Node, has_decimal, variables
+from rlvr_rewards._math.terms import Node, decimal_logarithms, has_decimal, variables
 
 # Two precisions: values that agree to the first are looked at again at the second, where a true zero shrinks further.
 DIGITS = 50
@@ -30,6 +30,13 @@ def same(gold: Node, answer: Node, rel_tol: Fraction) -> bool:
         NotUnderstood: They are defined together at too few points to tell.
         TooLarge: The gold is beyond the stated limits.
     """
+    if _same(gold, answer, rel_tol):
+        return True
+    tens = decimal_logarithms(gold), decimal_logarithms(answer)
+    return tens != (gold, answer) and _same(*tens, rel_tol)
+
+
+def _same(gold: Node, answer: Node, rel_tol: Fraction) -> bool:
     with localcontext(context(MORE_DIGITS)):
         names = sorted(variables(gold) | variables(answer))
         if "i" in names:
@@ -90,6 +97,14 @@ def constant(node: Node) -> Decimal | None:
     try:
         return None if variables(node) else approximate(node, {}, DIGITS)
     except (Undefined, TooLarge):
+        return None
+
+
+def rational(node: Node) -> Fraction | None:
+    """Return the rational value of a tree, or None when it has none that is known."""
+    try:
+        return exact(node)
+    except (Irrational, Undefined, TooLarge):
         return None
 
 

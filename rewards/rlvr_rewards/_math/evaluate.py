@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from rlvr_rewards._math import numeric
 from rlvr_rewards._math.limits import MAX_BITS, MAX_FACTORIAL, TooLarge, Undefined
-from rlvr_rewards._math.tree import Node
+from rlvr_rewards._math.terms import Node
 
 Point = Mapping[str, Fraction]
 
@@ -57,7 +57,7 @@ def _approximate(node: Node, point: Point, digits: int) -> Decimal:
         return _decimal(point[node.name])
     if node.op == "constant":
         return numeric.pi(digits) if node.name == "pi" else Decimal(1).exp()
-    if node.op in ("factorial", "binomial", "floor", "ceil"):
+    if node.op in ("factorial", "binomial", "floor", "ceil", "gcd", "lcm", "double_factorial"):
         return _whole(node, point, digits)
     values = [_approximate(arg, point, digits) for arg in node.args]
     if node.op == "power":
@@ -131,6 +131,14 @@ def _divide(top: Decimal, bottom: Decimal) -> Decimal:
     return top / bottom
 
 
+def _inverse_hyperbolic(value: Decimal, sign: int) -> Decimal:
+    if sign < 0 and value < 1:
+        raise Undefined("arccosh below 1")
+    # For a negative value the sum below loses its digits, and arcsinh is odd.
+    size = (abs(value) + (value * value + sign).sqrt()).ln()
+    return -size if value < 0 else size
+
+
 _APPROXIMATE: Mapping[str, Callable[..., Decimal]] = {
     "add": lambda digits, a, b: a + b,
     "negative": lambda digits, a: -a,
@@ -154,6 +162,14 @@ _APPROXIMATE: Mapping[str, Callable[..., Decimal]] = {
     "sinh": lambda digits, a: (a.exp() - (-a).exp()) / 2,
     "cosh": lambda digits, a: (a.exp() + (-a).exp()) / 2,
     "tanh": lambda digits, a: (a.exp() - (-a).exp()) / (a.exp() + (-a).exp()),
+    "arccot": lambda digits, a: numeric.pi(digits) / 2 - numeric.arctangent(a, digits),
+    "arcsec": lambda digits, a: numeric.pi(digits) / 2 - numeric.arcsine(_divide(Decimal(1), a), digits),
+    "arccsc": lambda digits, a: numeric.arcsine(_divide(Decimal(1), a), digits),
+    "arcsinh": lambda digits, a: _inverse_hyperbolic(a, 1),
+    "arccosh": lambda digits, a: _inverse_hyperbolic(a, -1),
+    "arctanh": lambda digits, a: _logarithm(_divide(1 + a, 1 - a)) / 2,
+    "max": lambda digits, *values: max(values),
+    "min": lambda digits, *values: min(values),
 }
 
 
@@ -202,12 +218,12 @@ def _whole_root(value: int, degree: int) -> int:
     return found
 
 
-def _exact_factorial(value: Fraction) -> Fraction:
+def _exact_factorial(value: Fraction, step: int = 1) -> Fraction:
     if value.denominator != 1 or value < 0:
         raise Undefined("factorial")
     if value > MAX_FACTORIAL:
         raise TooLarge("factorial")
-    return Fraction(math.factorial(value.numerator))
+    return Fraction(math.prod(range(value.numerator, 0, -step)))
 
 
 def _exact_binomial(n: Fraction, k: Fraction) -> Fraction:
@@ -216,6 +232,12 @@ def _exact_binomial(n: Fraction, k: Fraction) -> Fraction:
     if min(k, n - k) > MAX_FACTORIAL or n.numerator.bit_length() * min(k, abs(n - k)) > MAX_BITS:
         raise TooLarge("binomial")
     return Fraction(math.comb(n.numerator, k.numerator))
+
+
+def _integer(value: Fraction) -> int:
+    if value.denominator != 1:
+        raise Undefined("common divisor of a fraction")
+    return value.numerator
 
 
 _EXACT: Mapping[str, Callable[..., Fraction]] = {
@@ -227,7 +249,12 @@ _EXACT: Mapping[str, Callable[..., Fraction]] = {
     "root": _exact_root,
     "abs": lambda a: abs(a),
     "factorial": _exact_factorial,
+    "double_factorial": lambda value: _exact_factorial(value, 2),
     "binomial": _exact_binomial,
     "floor": lambda a: Fraction(math.floor(a)),
     "ceil": lambda a: Fraction(math.ceil(a)),
+    "gcd": lambda *values: Fraction(math.gcd(*map(_integer, values))),
+    "lcm": lambda *values: Fraction(math.lcm(*map(_integer, values))),
+    "max": lambda *values: max(values),
+    "min": lambda *values: min(values),
 }

@@ -10,14 +10,28 @@ from rlvr_rewards._math.normal import strip_marks
 from rlvr_rewards._math.units import is_unit
 
 # What may stand between two boxes that are one list.
-_BETWEEN_BOXES = re.compile(r"(?:[\s,;$*]|\\[()\[\],; ]|\\text\s*\{\s*(?:and|or)\s*\}|\b(?:and|or)\b)*")
+_BETWEEN_BOXES = re.compile(
+    r"(?:[\s,;$*&]|\\[()\[\],;:!> ]|\\q?quad(?![A-Za-z])"
+    r"|\\(?:text|mathrm|textrm|mbox)\s*\{\s*(?:and|or)\s*\}|\b(?:and|or)\b)*"
+)
+_BETWEEN_FORMULAS = re.compile(_BETWEEN_BOXES.pattern.replace("$", "", 1))
+# Tokens with which chat templates begin and end a message; what follows an end is no part of the answer.
+_BEGINNING = re.compile(r"\s*<\|im_start\|>(?:assistant)?\s*")
+_ENDING = re.compile(
+    r"<\|(?:im_end|im_start|eot_id|eom_id|endoftext|end_of_text|end|return)\|>|</s>|<end_of_turn>|<eos>"
+)
 _MARKER = re.compile(
     r"(?:final\s+answers?\b[*_\s]*(?::|=|(?:is|are)\b)?|\banswers?\b[*_\s]*(?::|=|(?:is|are)\b))[*_\s]*:?[*_]*|\#{4}",
     re.IGNORECASE,
 )
 _BRACES = re.compile(r"\\.|[{}]", re.DOTALL)
 _INLINE = re.compile(r"\s*(\$\$.+?\$\$|\$[^$\n]+\$|\\\(.+?\\\)|\\\[.+?\\\])", re.DOTALL)
-_SENTENCE_END = re.compile(r"\.(?=\s|$)|[!?](?=\s|$)|\n|,?\s(?:because|since)\b|,\s(?:I|so|which|as|where)\s")
+_SENTENCE_END = re.compile(
+    r"\.(?=\s|$)|[!?](?=\s|$)|\n|,?\s(?:because|since)\b"
+    r"|,\s(?:I|so|which|as|where|in|for|with|making|meaning|giving|thus|hence|therefore|altogether|rounded)\b"
+)
+# A sentence behind a marker that says at its end what the answer is, as in "the largest n is 34".
+_SENTENCE = re.compile(r"(?=[A-Za-z]{2})(?:[^.\n]|\.(?=\S))*\s(?:is|are|equals|be)\s+(?:equal to\s+|exactly\s+)?(?=\S)")
 # Words between a marker and its answer that say nothing.
 _FILLER = re.compile(
     r"(?:(?:therefore|thus|simply|just|then|hence|also|indeed|exactly|equal to|given by)\b[\s,:]*)+", re.IGNORECASE
@@ -56,6 +70,10 @@ def extract(
         return Extracted(reason="no_answer")
     cut = min((place for mark in stop if (place := tail.find(mark)) >= 0), default=len(tail))
     tail = tail[:cut]
+    if beginning := _BEGINNING.match(tail):
+        tail = tail[beginning.end() :]
+    if ending := _ENDING.search(tail):
+        tail = tail[: ending.start()]
     found = _boxes(tail, boxes)
     if found is not None:
         return found
@@ -116,10 +134,12 @@ def _after_marker(text: str) -> Extracted:
         return Extracted(reason="no_answer")
     rest = text[last.end() :].lstrip(" \t*_:=").lstrip()[: 2 * MAX_CHARACTERS]
     rest = _FILLER.sub("", rest, count=1) if _FILLER.match(rest) else rest
+    if said := _SENTENCE.match(rest):
+        rest = rest[said.end() :]
     members, position = [], 0
     while match := _INLINE.match(rest, position):
         members.append(match[1])
-        between = _BETWEEN_BOXES.match(rest, match.end())
+        between = _BETWEEN_FORMULAS.match(rest, match.end())
         position = between.end() if between else match.end()
     if not members:
         end = _SENTENCE_END.search(rest)

@@ -2,46 +2,14 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from itertools import product
 
-from rlvr_rewards._math import tree
+from rlvr_rewards._math import terms, tree
+from rlvr_rewards._math.form import Form
 from rlvr_rewards._math.limits import MAX_CHARACTERS, MAX_MEMBERS, MAX_NESTING, NotUnderstood, TooLarge
 from rlvr_rewards._math.normal import balanced, nesting, normalise, unwrap_text
+from rlvr_rewards._math.quantities import SPACED_THOUSANDS, THOUSANDS, read_number
 from rlvr_rewards._math.scan import cut, outer_bracket, pieces
-from rlvr_rewards._math.units import CURRENCIES, unit_name
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """An answer by kind. Which fields count depends on the kind.
-
-    Attributes:
-        kind: word, number, list, set, tuple, interval, union, difference, equation, relation, matrix, raw.
-        text: The normalised source.
-        parts: Members, ends, sides or cells.
-        node: The tree of an expression.
-        unit: The unit behind it, "" for none.
-        base: The number base written as a subscript, 0 for none.
-        marks: Brackets of a tuple or interval, signs of a relation, rows of a matrix.
-    """
-
-    kind: str
-    text: str
-    parts: tuple["Form", ...] = ()
-    node: tree.Node | None = None
-    unit: str = ""
-    base: int = 0
-    marks: tuple[str, ...] = field(default=())
-
-
-def members(form: Form) -> tuple[Form, ...]:
-    """Return the members of a list, set or union of such; a single value is its own member."""
-    if form.kind in ("list", "set"):
-        return form.parts
-    if form.kind == "union":
-        return tuple(inner for part in form.parts for inner in members(part))
-    return (form,)
-
 
 _SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "all real numbers": (
@@ -59,20 +27,27 @@ WORDS = {spelling: name for name, spellings in _SPELLINGS.items() for spelling i
 # Runs of letters that are a word although each letter could be a variable.
 SHORT_WORDS = frozenset(("yes", "no", "odd", "even", "true", "false", "none", "zero", "one", "two"))
 _RELATIONS = ("\\le", "\\ge", "\\ne", "\\approx", "\\equiv", "=", "<", ">")
-_BASED = re.compile(
-    r"(?P<sign>-?)(?P<digits>[0-9][0-9A-Fa-f]*|[A-Fa-f][0-9A-Fa-f]+)\s*_\s*(?:\{\s*(?P<b>\d{1,2})\s*\}|(?P<c>\d))"
-)
-_THOUSANDS = re.compile(r"-?\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)")
-_SPACED_THOUSANDS = re.compile(r"-?\d{1,3}(?: \d{3})+(?:\.\d+)?")
-_PLAIN_MIXED = re.compile(r"(?P<sign>-?)\s*(?P<whole>\d+)\s+(?P<top>\d+)\s*/\s*(?P<bottom>\d+)")
 _LETTERS = re.compile(r"[A-Za-z][A-Za-z' -]*")
+_EITHER = re.compile(r"\\[pm][pm](?![A-Za-z])")
+# Each sign doubles the answers.
+MAX_SIGNS = 3
+# Words that make a text in `\\text{..}` a phrase; shorter runs of letters may be variables.
+_PHRASE = re.compile(r"[A-Za-z]{3,}")
+_FRENCH = re.compile(r"([\]\[])([^\[\](),;]+)([,;])([^\[\](),;]+)([\]\[])")
+_CONGRUENCE = re.compile(
+    r"(?P<left>.+?)\\equiv(?![A-Za-z])(?P<right>.+?)"
+    r"\(?\s*\\?(?:pmod|bmod|mod|text\s*\{\s*mod\s*\})(?![A-Za-z])\s*\{?(?P<modulus>[^{}()]+?)\}?\s*\)?"
+)
+# A formula for every whole number k, or real c, with the words that say so.
+_FAMILY = re.compile(
+    r"(?P<main>.+?)[,;]?\s*(?:\(\s*)?"
+    r"(?:(?:\\text\s*\{\s*)?(?:where|for(?: any| all| some| every)?|with)(?:\s*\})?\s*)?"
+    r"(?P<name>[A-Za-z])\s*\\in\s*(?P<set>\\mathbb\{[ZNQRC]\})(?:\^\+)?\s*\)?"
+)
+# Two figures behind a colon may be minutes: a time of day is no ratio that could be reduced.
+_CLOCK = re.compile(r"\d{1,2}:\d{2}(?::\d{2})?")
 _ENVIRONMENT = re.compile(
     r"\\begin\s*\{\s*(?P<name>[pbBvV]?(?:small)?matrix|array)\s*\}(?P<body>.*)\\end\s*\{\s*(?P=name)\s*\}"
-)
-# A value, and behind it a unit as text or as bare letters.
-_UNIT_AS_TEXT = re.compile(r"(?P<value>.+?)\s*\\text\s*\{(?P<text>[^{}]*)\}(?P<power>\s*\^\s*\{?\s*\d\s*\}?)?")
-_UNIT_BARE = re.compile(
-    r"(?P<value>.*?(?:[\d)}!]|\\pi))\s*(?P<bare>(?:\\\$|\\Omega|[A-Za-z$€£])[A-Za-z\\$€£ /^{}0-9]*)"
 )
 
 
@@ -92,17 +67,39 @@ def read(text: str) -> Form:
         raise NotUnderstood("nothing to read")
     if not balanced(clean):
         raise NotUnderstood("braces do not match")
+    if clean[0] == "]" or clean[-1] == "[":
+        clean = _FRENCH.sub(_interval_ends, clean)
     return read_clean(clean)
+
+
+def _interval_ends(match: re.Match[str]) -> str:
+    """Return an interval in the notation with brackets turned outwards, such as ]0,1[, in the usual one."""
+    opener, closer = "(" if match[1] == "]" else "[", ")" if match[5] == "[" else "]"
+    return f"{opener}{match[2]}{match[3]}{match[4]}{closer}"
 
 
 def read_clean(text: str, bare: bool = True) -> Form:
     """Return the form of normalised text; `bare` says that no bracket surrounds it, so that 1,000 is one number."""
-    text = unwrap_text(text.strip())
+    text, source = unwrap_text(text.strip()), text.strip()
+    if source.startswith("\\text") and (phrase := _phrase(text)) is not None:
+        return phrase
     for reader in _READERS:
         form = reader(text) if reader is not _list else _list(text, bare)
         if form is not None:
             return form
     return Form("raw", text)
+
+
+def _phrase(text: str) -> Form | None:
+    """Read what is set as text as words with figures, such as a date, when it is no number with a unit."""
+    if _LETTERS.fullmatch(text) or not re.search(r"[A-Za-z]", text) or not _PHRASE.search(text):
+        return None
+    if re.fullmatch(r"[A-Za-z0-9 .,:'-]+", text) is None or not re.search(r"\d", text):
+        return None
+    number = read_number(text)
+    if number is not None and number.node is not None and (number.unit or not terms.variables(number.node)):
+        return None
+    return Form("word", " ".join(text.casefold().split()))
 
 
 def _word(text: str) -> Form | None:
@@ -137,7 +134,8 @@ def _reads_as_word(text: str) -> bool:
 
 
 def _matrix(text: str) -> Form | None:
-    match = _ENVIRONMENT.fullmatch(text)
+    start = text.find("\\begin")
+    match = _ENVIRONMENT.fullmatch(text, max(start, 0))
     if match is None or "\\begin" in match["body"] or match["name"].startswith(("v", "V")):
         return None
     body = re.sub(r"^\s*\{[lcr| ]*\}", "", match["body"]) if match["name"] == "array" else match["body"]
@@ -145,11 +143,26 @@ def _matrix(text: str) -> Form | None:
     cells = [[read_clean(cell) for cell in row.split("&")] for row in rows]
     if not rows or len({len(row) for row in cells}) != 1 or len(rows) * len(cells[0]) > MAX_MEMBERS:
         return None
-    return Form("matrix", text, tuple(cell for row in cells for cell in row), marks=(str(len(rows)),))
+    flat = _times(text[:start], [cell for row in cells for cell in row])
+    return None if flat is None else Form("matrix", text, tuple(flat), marks=(str(len(rows)),))
+
+
+def _times(factor: str, cells: list[Form]) -> list[Form] | None:
+    """Return the cells of a matrix times the number before it, or None when either is no number."""
+    plain = re.sub(r"\s*(?:\\cdot|\\times|\*)\s*$", "", factor).strip()
+    if not plain:
+        return cells
+    number = read_number("-1" if plain == "-" else plain)
+    if number is None or number.node is None or number.unit:
+        return None
+    nodes = [terms.Node("multiply", (number.node, cell.node)) for cell in cells if cell.node is not None]
+    if len(nodes) < len(cells):
+        return None
+    return [Form("number", f"{plain}({cell.text})", node=node) for cell, node in zip(cells, nodes, strict=True)]
 
 
 def _list(text: str, bare: bool) -> Form | None:
-    if bare and (_THOUSANDS.fullmatch(text) or _SPACED_THOUSANDS.fullmatch(text)):
+    if bare and (THOUSANDS.fullmatch(text) or SPACED_THOUSANDS.fullmatch(text)):
         return None
     members = cut(text, bare)
     joined = "or" if any(word == "or" for word in members.words) else "and"
@@ -162,7 +175,7 @@ def _list(text: str, bare: bool) -> Form | None:
         return None
     if joined == "or" and all(form.kind in ("relation", "interval", "union") for form in forms):
         return Form("union", text, forms)
-    return Form("list", text, tuple(_flat(forms)))
+    return Form("list", text, tuple(_flat(forms)), marks=tuple(dict.fromkeys(members.words)))
 
 
 def _flat(forms: tuple[Form, ...]) -> list[Form]:
@@ -170,11 +183,22 @@ def _flat(forms: tuple[Form, ...]) -> list[Form]:
 
 
 def _plus_minus(text: str) -> Form | None:
-    if "\\pm" not in text and "\\mp" not in text:
+    count = len(_EITHER.findall(text))
+    if not 0 < count <= MAX_SIGNS or (text.startswith("\\{") and outer_bracket(text)):
         return None
-    upper = text.replace("\\pm", "+").replace("\\mp", "-")
-    lower = text.replace("\\pm", "-").replace("\\mp", "+")
-    return Form("list", text, (read_clean(upper), read_clean(lower)))
+    # Signs go together where one of them is turned over; otherwise each is chosen for itself.
+    choices = ["+" * count, "-" * count] if "\\mp" in text else map("".join, product("+-", repeat=count))
+    return Form("list", text, tuple(read_clean(_with_signs(text, signs)) for signs in choices))
+
+
+def _with_signs(text: str, signs: str) -> str:
+    given = iter(signs)
+
+    def sign(match: re.Match[str]) -> str:
+        chosen = next(given)
+        return chosen if match[0] == "\\pm" else {"+": "-", "-": "+"}[chosen]
+
+    return _EITHER.sub(sign, text)
 
 
 def _union(text: str) -> Form | None:
@@ -187,7 +211,24 @@ def _union(text: str) -> Form | None:
     return None
 
 
+def _family(text: str) -> Form | None:
+    match = _FAMILY.fullmatch(text)
+    if match is None or not match["main"].strip(" ,;"):
+        return None
+    main = read_clean(match["main"].strip(" ,;"))
+    return Form("family", text, (main,), marks=(match["name"], match["set"])) if match["name"] in names(main) else None
+
+
+def names(form: Form) -> set[str]:
+    """Return the variables of all formulas of an answer."""
+    own = terms.variables(form.node) if form.node is not None else set()
+    return own.union(*map(names, form.parts))
+
+
 def _relation(text: str) -> Form | None:
+    congruence = _CONGRUENCE.fullmatch(text)
+    if congruence:
+        return Form("congruence", text, tuple(read_clean(part) for part in congruence.groups()))
     found = pieces(text, _RELATIONS)
     if len(found.parts) == 1:
         member = pieces(text, ("\\in",)).parts
@@ -198,7 +239,7 @@ def _relation(text: str) -> Form | None:
     if len(parts) != len(found.parts) or len(parts) > 8:
         return Form("raw", text)
     if all(sign in ("=", "\\approx") for sign in found.words):
-        return Form("equation", text, parts)
+        return Form("equation", text, parts, marks=tuple(found.words))
     return Form("relation", text, parts, marks=tuple(found.words))
 
 
@@ -235,76 +276,13 @@ def _builder(text: str, inner: str) -> Form:
     return Form("raw", text)
 
 
-def _number(text: str) -> Form | None:
-    based = _BASED.fullmatch(text)
-    if based and (value := _based_value(based)) is not None:
-        return value
-    text = _ungrouped(text)
-    mixed = _PLAIN_MIXED.fullmatch(text)
-    if mixed and 0 < int(mixed["top"]) < int(mixed["bottom"]):
-        text = f"{mixed['sign']}{mixed['whole']}\\frac{{{mixed['top']}}}{{{mixed['bottom']}}}"
-    if re.search(r"\d\s+\.?\d", re.sub(r"\\frac\s*\d\s*\d", "", text)):
+def _ratio(text: str) -> Form | None:
+    """Read `4:3` and "4 to 3"; a time of day gets the mark "clock"."""
+    parts = pieces(re.sub(r"(?<=\d)\s*(?:\\text\s*\{\s*to\s*\}|to)\s*(?=\d)", ":", text), (":",)).parts
+    if not 2 <= len(parts) <= 8 or not all(parts):
         return None
-    for attempt in (_unit_before, _unit_behind, _plain):
-        form: Form | None = attempt(text)
-        if form is not None:
-            return form
-    return None
-
-
-def _ungrouped(text: str) -> str:
-    text = re.sub(r"(?<![\d,.])\d{1,3}(?:,\d{3})+(?![\d,])", lambda match: match[0].replace(",", ""), text)
-    return text.replace(" ", "") if _SPACED_THOUSANDS.fullmatch(text) else text
-
-
-def _based_value(match: re.Match[str]) -> Form | None:
-    base = int(match["b"] or match["c"])
-    try:
-        value = int(match["sign"] + match["digits"], base) if 2 <= base <= 16 else None
-    except ValueError:
-        return None
-    return None if value is None else Form("number", match[0], node=tree.number(value), base=base)
-
-
-def _unit_before(text: str) -> Form | None:
-    sign = "-" if text.startswith("-") else ""
-    body = text.removeprefix("-").strip()
-    mark = next((mark for mark in CURRENCIES if body.startswith(mark)), None)
-    if mark is None:
-        return None
-    inner = _plain(sign + body[len(mark) :].strip())
-    return None if inner is None else Form("number", text, node=inner.node, unit=CURRENCIES[mark])
-
-
-def _unit_behind(text: str) -> Form | None:
-    degree = re.fullmatch(r"(?P<value>.*[\d)}])\s*\\degree\s*(?:\\text\s*\{\s*)?(?P<scale>[CF]?)(?:\s*\})?", text)
-    if degree and "\\degree" not in degree["value"] and "\\" not in degree["value"].replace("\\frac", ""):
-        inner = _plain(degree["value"])
-        unit = f"degree {degree['scale']}".strip()
-        return None if inner is None else Form("number", text, node=inner.node, unit=unit)
-    as_text, bare = _UNIT_AS_TEXT.fullmatch(text), _UNIT_BARE.fullmatch(text)
-    if as_text:
-        return _with_unit(text, as_text["value"], as_text["text"] + (as_text["power"] or ""))
-    # A single letter right behind a number is a variable: 3m is three times m, unless it is set as text.
-    if bare and (len(re.findall("[A-Za-z]", bare["bare"].split("^")[0])) > 1 or not bare["bare"].isalpha()):
-        form = _with_unit(text, bare["value"], bare["bare"])
-        return None if form is None or form.node is None or tree.variables(form.node) else form
-    return None
-
-
-def _with_unit(text: str, value: str, spelled: str) -> Form | None:
-    if spelled.strip() in ("percent", "per cent"):
-        return _plain(f"{value}\\%")
-    name = unit_name(spelled)
-    inner = _plain(value) if name is not None else None
-    return None if inner is None else Form("number", text, node=inner.node, unit=name or "")
-
-
-def _plain(text: str) -> Form | None:
-    try:
-        return Form("number", text, node=tree.parse(text))
-    except NotUnderstood:
-        return None
+    marks = ("clock",) if _CLOCK.fullmatch(text.replace(" ", "")) else ()
+    return Form("ratio", text, tuple(read_clean(part, bare=False) for part in parts), marks=marks)
 
 
 def _ellipsis(text: str) -> Form | None:
@@ -315,9 +293,11 @@ _READERS: tuple[Callable[..., Form | None], ...] = (
     _ellipsis,
     _word,
     _matrix,
+    _family,
     _list,
     _union,
     _relation,
     _bracket,
-    _number,
+    _ratio,
+    read_number,
 )

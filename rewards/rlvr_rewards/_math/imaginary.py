@@ -5,7 +5,7 @@ from decimal import Decimal, DecimalException, localcontext
 from rlvr_rewards._math import numeric
 from rlvr_rewards._math.evaluate import Point, approximate
 from rlvr_rewards._math.limits import TooLarge, Undefined
-from rlvr_rewards._math.tree import Node, variables
+from rlvr_rewards._math.terms import Node, variables
 
 Pair = tuple[Decimal, Decimal]
 ONE: Pair = (Decimal(1), Decimal(0))

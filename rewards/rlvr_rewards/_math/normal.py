@@ -3,8 +3,14 @@
 import re
 import unicodedata
 
+from rlvr_rewards._math.limits import MAX_CHARACTERS
+
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱ", "0123456789+-()ni")
 _SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋₍₎", "0123456789+-()")
+_GREEK = (
+    "alpha beta gamma delta epsilon zeta eta theta kappa lambda mu nu xi pi rho sigma tau phi chi psi omega "
+    "Gamma Delta Theta Lambda Xi Sigma Phi Psi Omega"
+)
 # Read before compatibility forms are folded, since folding would turn x² into x2.
 _SYMBOLS = {
     **dict.fromkeys("−–—‐‑‒﹣－⁃", "-"),
@@ -13,21 +19,26 @@ _SYMBOLS = {
     **dict.fromkeys("÷", r"\div "),
     **dict.fromkeys("∕⁄", "/"),
     **dict.fromkeys("∅⌀", r"\emptyset "),
-    **dict.fromkeys("≤⩽", r"\le "),
-    **dict.fromkeys("≥⩾", r"\ge "),
+    **dict.fromkeys("≤⩽≦", r"\le "),
+    **dict.fromkeys("≥⩾≧", r"\ge "),
     **dict.fromkeys("…⋯", r"\ldots "),
     **dict.fromkeys("°º", r"^\circ "),
     **dict.fromkeys("‘’′", "'"),
     "√": r"\sqrt ",
     "∛": r"\sqrt[3] ",
-    "π": r"\pi ",
-    "θ": r"\theta ",
+    **{char: f"\\{name} " for char, name in zip("αβγδεζηθκλμνξπρστφχψωΓΔΘΛΞΣΦΨΩ", _GREEK.split(), strict=True)},
+    "∠": r"\angle ",
+    "≡": r"\equiv ",
+    "⟨": r"\langle ",
+    "⟩": r"\rangle ",
     "∞": r"\infty ",
     "≠": r"\ne ",
     "≈": r"\approx ",
     "∪": r"\cup ",
     "∩": r"\cap ",
     "∖": r"\setminus ",
+    "∨": r"\lor ",
+    "∧": r"\land ",
     "∈": r"\in ",
     "ℝ": r"\mathbb{R}",
     "ℤ": r"\mathbb{Z}",
@@ -43,7 +54,24 @@ _RENAMED = (
     (re.compile(r"\\[dtc]frac(?![A-Za-z])"), r"\\frac"),
     (re.compile(r"\\[dt]binom(?![A-Za-z])"), r"\\binom"),
     (re.compile(r"\\(?:left|right|middle|bigl?|bigr?|Bigl?|Bigr?|biggl?|biggr?|Biggl?|Biggr?)(?![A-Za-z])\s*\.?"), ""),
-    (re.compile(r"\\(?:displaystyle|textstyle|scriptstyle|limits|nolimits|hfill|boldmath|rm|bf|it)(?![A-Za-z])"), ""),
+    (
+        re.compile(
+            r"\\(?:displaystyle|textstyle|scriptstyle|limits|nolimits|hfill|boldmath|rm|bf|it|tiny|small|large|Large|"
+            r"LARGE|huge|Huge|normalsize|strut|nonumber|notag|protect)(?![A-Za-z])"
+        ),
+        "",
+    ),
+    # Colour, space and marks that are not seen hold no mathematics.
+    (
+        re.compile(r"\\(?:color|[hv]space\*?|[hv]?phantom|label|tag\*?|textcolor|colorbox)\s*\{[^{}]*\}"),
+        "",
+    ),
+    (re.compile(r"\\(?:underline|uline|mathstrut)\s*\{"), "{"),
+    (re.compile(r"\\var(epsilon|theta|phi|rho|sigma)(?![A-Za-z])"), r"\\\1 "),
+    (re.compile(r"(?<![<>=!])>="), r"\\ge "),
+    (re.compile(r"(?<![<>=!])<="), r"\\le "),
+    # Without a space before it, the sign is that of a factorial: 5!=120.
+    (re.compile(r"(?<=\s)!=(?!=)"), r"\\ne "),
     (re.compile(r"\\(?:leq|leqslant)(?![A-Za-z])"), r"\\le "),
     (re.compile(r"\\(?:geq|geqslant)(?![A-Za-z])"), r"\\ge "),
     (re.compile(r"\\(?:boxed|fbox)\s*\{"), "{"),
@@ -53,6 +81,14 @@ _RENAMED = (
     (re.compile(r"\\(?:varnothing|empty)(?![A-Za-z])"), r"\\emptyset "),
     (re.compile(r"\\(?:dots|cdots|dotsc|dotsb)(?![A-Za-z])"), r"\\ldots "),
     (re.compile(r"\\backslash(?![A-Za-z])"), r"\\setminus "),
+    (re.compile(r"\\(?:lor|vee)(?![A-Za-z])"), r"\\text{ or }"),
+    (re.compile(r"\\(?:land|wedge)(?![A-Za-z])"), r"\\text{ and }"),
+    (
+        re.compile(r"(?:\{\s*\})?\s*[_^]\s*(?:\{\s*(\w+)\s*\}|(\w))\s*C\s*_\s*(?:\{\s*(\w+)\s*\}|(\w))"),
+        r"\\binom{\1\2}{\3\4}",
+    ),
+    (re.compile(r"\\mathbb\s*\{?R\}?\s*(?:\^\s*\{?\s*\+\s*\}?|_\s*\{\s*>\s*0\s*\})"), r"(0, \\infty)"),
+    (re.compile(r"\\mathbb\s*\{?R\}?\s*(?:\^\s*\{?\s*-\s*\}?|_\s*\{\s*<\s*0\s*\})"), r"(-\\infty, 0)"),
     (re.compile(r"\\(?:lbrace)(?![A-Za-z])"), r"\\{"),
     (re.compile(r"\\(?:rbrace)(?![A-Za-z])"), r"\\}"),
     (re.compile(r"\\(?:lvert|rvert|vert)(?![A-Za-z])"), "|"),
@@ -66,27 +102,83 @@ _RENAMED = (
     ),
     (re.compile(r"\\(?:mathbb|Bbb)\s*\{?\s*([RZNQC])\s*\}?"), r"\\mathbb{\1}"),
 )
-# A comma in braces and the spaces of LaTeX between digits only group them.
-_GROUPING = re.compile(r"(?<=\d)(?:\{,\}|\\,|\\!,|,\\!|\\!|\\;|\\:|~|[\u2009\u202f\u00a0])(?=\d{3}(?!\d))")
+# A comma in braces, the spaces of LaTeX and the Swiss apostrophe only group digits by three.
+_GROUPING = re.compile(
+    r"(?<=\d)(?:\s*\{\s*,\s*\}\s*|\\,\s?|\\!,|,\s?\\!\s?|\\!|\\;|\\:|~|['\u2019\u2009\u202f\u00a0])(?=\d{3}(?!\d))"
+)
+# A comma in braces that groups nothing by three is a decimal comma.
+_LEADING_ZERO_COMMA = re.compile(r"(?<![\d.,])0\s*\{\s*,\s*\}\s*(?=\d)")
+_DECIMAL_COMMA = re.compile(r"(?<=\d)\s*\{\s*,\s*\}\s*(?=\d)")
+# Thousands grouped by points are plain from two groups on, or with a decimal comma behind.
+_POINTED = re.compile(r"-?\d{1,3}(?:\.\d{3}){2,}(?:,\d+)?|-?\d{1,3}(?:\.\d{3})+,\d{1,2}")
 _SPACES = re.compile(r"\\(?:[,;:!> ]|quad(?![A-Za-z])|qquad(?![A-Za-z])|thinspace(?![A-Za-z]))|~")
+_NAMES = {
+    **{name: name for name in ("sin cos tan cot csc sinh cosh tanh ln log lg exp gcd lcm").split()},
+    **{name: name for name in ("arcsin arccos arctan arcsinh arccosh arctanh").split()},
+    **{"tg": "tan", "ctg": "cot", "cotg": "cot", "cosec": "csc", "arctg": "arctan", "arsinh": "arcsinh"},
+    **{"sh": "sinh", "ch": "cosh", "arcosh": "arccosh", "artanh": "arctanh"},
+}
+# Names that are units too when they are only set upright.
+_OPERATORS = {**_NAMES, "max": "max", "min": "min", "sec": "sec", "th": "tanh"}
+_NAMED = re.compile(r"\\(operatorname\*?|mathop|mathrm|textrm)\s*\{\s*([A-Za-z]+)\s*\}|\\([A-Za-z]+)")
+_VECTOR = re.compile(r"\\langle(?![A-Za-z])((?:[^\\]|\\(?!langle|rangle))*+)\\rangle(?![A-Za-z])")
+_SYMBOL_FONTS = re.compile(r"\\(?:mathit|mathbf|mathsf|mathcal|boldsymbol|bm|mathrm|text)\s*\{\s*([ei])\s*\}")
 _FONTS = re.compile(
-    r"\\(?:mathrm|mathbf|mathit|mathsf|mathcal|boldsymbol|bm|operatorname\*?|textbf|textit|textrm|mbox|hbox)\s*\{"
+    r"\\(?:mathrm|mathbf|mathit|mathsf|mathtt|mathnormal|mathcal|boldsymbol|bm|operatorname\*?|textbf|textit|textrm|"
+    r"textnormal|textsf|texttt|textsc|textup|emph|mbox|hbox)\s*\{"
+)
+# Surroundings that only lay formulas out; their rows are read one after the other.
+_LAYOUT = re.compile(
+    r"\\begin\s*\{\s*(?P<name>align|aligned|alignat|gather|gathered|split|equation|multline|cases|rcases)\*?\s*\}"
+    r"(?P<body>.*?)\\end\s*\{\s*(?P=name)\*?\s*\}",
+    re.DOTALL,
 )
 _MATH_MARKS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"))
 
 
 def normalise(text: str) -> str:
     """Return the text with symbols, spacing and fonts in one spelling; meaning is never dropped."""
-    text = _GROUPING.sub("", text)
+    text = _ungrouped(text)
     text = re.sub(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱ]+", lambda match: "^{" + match[0].translate(_SUPERSCRIPTS) + "}", text)
     text = re.sub(r"[₀₁₂₃₄₅₆₇₈₉₊₋₍₎]+", lambda match: "_{" + match[0].translate(_SUBSCRIPTS) + "}", text)
     text = re.sub(r"(\d?)([¼½¾⅓⅔⅕⅙⅛⅜])", _vulgar, text)
     text = unicodedata.normalize("NFKC", text.translate(_SYMBOL_TABLE)).translate(_SYMBOL_TABLE)
     for pattern, replacement in _RENAMED:
         text = pattern.sub(replacement, text)
-    text = _FONTS.sub(r"\\text{", text)
+    if len(text) <= MAX_CHARACTERS:
+        text = _LAYOUT.sub(_rows, text)
+    text = _VECTOR.sub(lambda match: f"({match[1]})" if "," in match[1] else match[0], text)
+    text = _NAMED.sub(_function_name, text)
+    text = _FONTS.sub(r"\\text{", _SYMBOL_FONTS.sub(r"\1 ", text))
     text = _SPACES.sub(" ", text)
     return strip_marks(re.sub(r"\s+", " ", text))
+
+
+def _ungrouped(text: str) -> str:
+    text = _LEADING_ZERO_COMMA.sub("0.", text)
+    text = _DECIMAL_COMMA.sub(".", _GROUPING.sub("", text))
+    if _POINTED.fullmatch(text.strip()):
+        text = text.replace(".", "").replace(",", ".")
+    return text
+
+
+def _function_name(match: re.Match[str]) -> str:
+    """Return a function under the one name that the reader knows; anything else stays."""
+    names = _OPERATORS if (match[1] or "").startswith(("operatorname", "mathop")) else _NAMES
+    name = names.get(match[2] or match[3])
+    return match[0] if name is None else f"\\{name} "
+
+
+def _rows(match: re.Match[str]) -> str:
+    """Return the rows of a layout as a list, or as one chain where a row goes on with a sign of relation."""
+    if match["name"] in ("cases", "rcases") and "&" in match["body"]:
+        return match[0]
+    rows = [row.replace("&", " ").strip(" ,;") for row in re.split(r"\\\\(?:\s*\[[^\]]*\])?", match["body"])]
+    text = ""
+    for row in filter(None, rows):
+        joint = " " if not text or row.startswith(("=", "<", ">", "\\approx", "\\le", "\\ge")) else ", "
+        text += joint + row
+    return text
 
 
 def _vulgar(match: re.Match[str]) -> str:
@@ -99,8 +191,9 @@ def strip_marks(text: str) -> str:
     before = None
     while text != before:
         before = text
-        text = text.strip().strip("*").strip()
-        text = text.removesuffix("\\\\").rstrip(".,;:") if not text.endswith(r"\,") else text
+        text = text.strip().strip("*`").strip()
+        if not text.endswith((r"\,", "..")):
+            text = text.removesuffix("\\\\").rstrip(".,;:。")
         for opening, closing in _MATH_MARKS:
             inner = text[len(opening) : len(text) - len(closing)]
             if len(text) > len(opening) + len(closing) and text.startswith(opening) and text.endswith(closing):

@@ -3,7 +3,8 @@
 from decimal import Decimal
 
 from rlvr_rewards._math import equal
-from rlvr_rewards._math.forms import Form, members
+from rlvr_rewards._math.form import Form, members
+from rlvr_rewards._math.terms import Node, variables
 
 End = tuple[Decimal | None, bool]
 Span = tuple[End, End]
@@ -25,6 +26,8 @@ def _spans(form: Form) -> list[Span] | None:
         return _interval_spans(form)
     if form.kind == "relation":
         return _relation_spans(form)
+    if form.kind == "list" and form.parts and all(part.kind == "relation" for part in form.parts):
+        return _joint_spans(form)
     if form.kind == "union":
         return _union_spans(form)
     if form.kind == "difference" and len(form.parts) == 2:
@@ -61,8 +64,50 @@ def _proper(span: Span) -> bool:
     return low is None or high is None or low < high or (low == high and low_closed and high_closed)
 
 
+def _joint_spans(form: Form) -> list[Span] | None:
+    """Read several conditions on one variable: all of them hold, as in `x > 2 and x < 5`.
+
+    Where nothing is left, bare commas part the pieces of a set instead, as in `x < 2, x > 3`.
+    """
+    names = {name for part in form.parts for side in part.parts if side.node for name in variables(side.node)}
+    each = [_relation_spans(part) for part in form.parts]
+    if len(names) != 1 or None in each:
+        return None
+    spans = [spans for spans in each if spans is not None]
+    common = spans[0]
+    for others in spans[1:]:
+        common = [both for one in common for other in others if (both := _overlap(one, other)) is not None]
+    return common if common or "and" in form.marks else [span for several in spans for span in several]
+
+
+def _overlap(one: Span, other: Span) -> Span | None:
+    low = max(one[0], other[0], key=lambda end: (end[0] is not None, end[0] or Decimal(0), not end[1]))
+    high = min(one[1], other[1], key=lambda end: (end[0] is None, end[0] or Decimal(0), end[1]))
+    return (low, high) if _proper((low, high)) else None
+
+
+def _turned(form: Form) -> Form:
+    """Return `-x > -1` as `x < 1`."""
+    parts = [part.node for part in form.parts]
+    if len(parts) != 2 or not any(_is_minus_variable(node) for node in parts):
+        return form
+    turned = tuple(Form("number", part.text, node=_opposite(part.node)) for part in form.parts)
+    return Form("relation", form.text, turned, marks=tuple(FLIPPED.get(sign, sign) for sign in form.marks))
+
+
+def _is_minus_variable(node: Node | None) -> bool:
+    return node is not None and node.op == "negative" and node.args[0].op == "variable"
+
+
+def _opposite(node: Node | None) -> Node | None:
+    if node is None:
+        return None
+    return node.args[0] if node.op == "negative" else Node("negative", (node,))
+
+
 def _relation_spans(form: Form) -> list[Span] | None:
     """Read `x < 3`, `3 > x`, `2 <= x < 5` and `x != 3`."""
+    form = _turned(form)
     parts, signs = form.parts, form.marks
     names = [index for index, part in enumerate(parts) if part.node is not None and part.node.op == "variable"]
     if len(names) != 1:

@@ -2,28 +2,23 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from fractions import Fraction
 
 from rlvr_rewards._math.limits import MAX_DIGITS, MAX_NESTING, MAX_NODES, NotUnderstood, TooLarge
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """One operation: its name, its operands, and for leaves a value or a name."""
-
-    op: str
-    args: tuple["Node", ...] = ()
-    value: Fraction | None = None
-    name: str = ""
-
+from rlvr_rewards._math.terms import Node, number
 
 FUNCTIONS = frozenset(
     (
         *("sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "asin", "acos", "atan"),
-        *("sinh", "cosh", "tanh", "ln", "log", "lg", "exp", "sqrt", "gcd", "lcm", "max", "min", "abs"),
+        *("sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "arccot", "arcsec", "arccsc"),
+        *("ln", "log", "lg", "exp", "sqrt", "abs"),
+        *("gcd", "lcm", "max", "min"),
     )
 )
+INVERTIBLE = frozenset(("sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh"))
+# Functions of a list of numbers.
+SEVERAL = frozenset(("gcd", "lcm", "max", "min"))
 GREEK = frozenset(
     (
         *("alpha", "beta", "gamma", "delta", "epsilon", "varepsilon", "zeta", "eta", "theta", "vartheta", "kappa"),
@@ -54,22 +49,6 @@ def parse(text: str) -> Node:
     if not tokens:
         raise NotUnderstood("nothing to read")
     return _Parser(tokens).whole()
-
-
-def variables(node: Node) -> set[str]:
-    """Return the names of the free variables of a tree."""
-    names = {node.name} if node.op == "variable" else set()
-    return names.union(*(variables(arg) for arg in node.args)) if node.args else names
-
-
-def has_decimal(node: Node) -> bool:
-    """Return whether the tree holds a number written with a decimal point or in scientific notation."""
-    return (node.op == "number" and node.name == "decimal") or any(has_decimal(arg) for arg in node.args)
-
-
-def number(value: Fraction | int, decimal: bool = False) -> Node:
-    """Return a leaf for an exact number."""
-    return Node("number", value=Fraction(value), name="decimal" if decimal else "")
 
 
 def _tokens(text: str) -> Iterator[str]:
@@ -167,7 +146,10 @@ class _Parser:
             token = self.peek()
             if token == "!":
                 self.take()
-                node = self.node("factorial", node)
+                double = self.peek() == "!"
+                if double:
+                    self.take()
+                node = self.node("double_factorial" if double else "factorial", node)
             elif token in ("\\%", "%"):
                 self.take()
                 node = self.node("divide", node, number(100))
@@ -281,16 +263,32 @@ class _Parser:
         if self.peek() == "^":
             self.take()
             exponent = self.exponent()
-        if name in ("gcd", "lcm", "max", "min"):
-            raise NotUnderstood(name)
+        if name in SEVERAL:
+            return self.node(name, *self.arguments())
         argument = self.function_argument()
         inverse = exponent is not None and exponent.op == "negative" and exponent.args[0].value == 1
-        if inverse and name in ("sin", "cos", "tan"):
+        if inverse and name in INVERTIBLE:
             return self.node(f"arc{name}", argument)
-        result = (
-            self.node("log", argument, base) if base is not None else self.node(_CANONICAL.get(name, name), argument)
-        )
+        if base is not None:
+            result = self.node("log", argument, base)
+        else:
+            # A logarithm without a base is the natural one for some and the decimal one for others.
+            result = replace(self.node(_CANONICAL.get(name, name), argument), name="log" if name == "log" else "")
         return self.node("power", result, exponent) if exponent is not None else result
+
+    def arguments(self) -> list[Node]:
+        """Read what stands in brackets behind a function of several arguments."""
+        opener = self.take()
+        if opener not in ("(", "\\{"):
+            raise NotUnderstood("arguments without brackets")
+        found = [self.sum()]
+        while self.peek() == ",":
+            self.take()
+            found.append(self.sum())
+        if self.peek() != (")" if opener == "(" else "\\}"):
+            raise NotUnderstood("arguments without end")
+        self.take()
+        return found
 
     def function_argument(self) -> Node:
         """Read a group, or the factors that stand right behind: `\\sin 2x` is sin(2x), `\\sin x \\cos x` a product."""

@@ -14,6 +14,8 @@ in: inch inches
 ft: foot feet
 yd: yard yards
 mi: mile miles
+nm: nanometer nanometers nanometre nanometres
+um: μm micrometer micrometers micron microns
 mg: milligram milligrams
 g: gram grams
 kg: kilogram kilograms
@@ -35,34 +37,61 @@ cup: cups
 qt: quart quarts
 pt: pint pints
 N: newton newtons
+kN: kilonewton kilonewtons
 J: joule joules
 kJ: kilojoule kilojoules
+MJ: megajoule megajoules
+cal: calorie calories
+kcal: kilocalorie kilocalories
 W: watt watts
 kW: kilowatt kilowatts
+MW: megawatt megawatts
 kWh:
 V: volt volts
+mV: millivolt millivolts
+kV: kilovolt kilovolts
 A: amp amps ampere amperes
+mA: milliamp milliamps
+C: coulomb coulombs
+F: farad farads
+T: tesla teslas
 ohm: ohms \\Omega
 Hz: hertz
 kHz:
 MHz:
+GHz:
+rpm:
 Pa: pascal pascals
 kPa:
+MPa:
+GPa:
 atm:
 K: kelvin kelvins
 mol: mole moles
 M: molar
 eV:
+MeV:
 mph:
 kph: kmh
+bit: bits
+byte: bytes
+KB:
+MB:
+GB:
+acre: acres
+hectare: hectares ha
 rad: radian radians
 degree: degrees deg \\degree
 degree C: degrees C degrees Celsius degree Celsius \\degree C celsius
 degree F: degrees F degrees Fahrenheit degree Fahrenheit \\degree F fahrenheit
-$: \\$ dollar dollars USD usd
+$: \\$ dollar dollars USD usd US$ US\\$
 cent: cents ¢
 €: euro euros EUR
 £: GBP
+¥: yen JPY yuan RMB CNY
+₹: rupee rupees Rs INR
+₩: won KRW
+₽: ruble rubles RUB
 unit: units
 square unit: square units sq units sq unit units^2 unit^2
 cubic unit: cubic units units^3 unit^3
@@ -83,22 +112,56 @@ for _line in _TABLE.strip().splitlines():
 
 _COMPOUND = {"mi/h": "mph", "km/h": "kph"}
 _PREFIX_POWERS = (("square ", "^2"), ("sq. ", "^2"), ("sq ", "^2"), ("cubic ", "^3"), ("cu ", "^3"))
-_PART = re.compile(r"(?P<name>[^\^]+?)\s*(?:\^\s*\{?\s*(?P<power>-?\d)\s*\}?)?$")
-# Marks that stand before the number.
-CURRENCIES = {"\\$": "$", "$": "$", "€": "€", "£": "£"}
+_PART = re.compile(r"(?P<name>[^\^]+?)\s*(?:\^\s*\{?\s*(?P<power>-?\s*\d)\s*\}?)?$")
+# Marks that stand before the number, longer ones first.
+CURRENCIES = {
+    **{"US\\$": "$", "US$": "$", "USD": "$", "\\$": "$", "$": "$", "\\euro": "€", "EUR": "€", "€": "€", "£": "£"},
+    **{"\\pounds": "£", "GBP": "£", "¥": "¥", "₹": "₹", "Rs.": "₹", "Rs": "₹", "₩": "₩", "₽": "₽"},
+}
+_FRACTION = re.compile(r"\\frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
 
 
-def unit_name(text: str) -> str | None:
+def flat_unit(text: str) -> str:
+    """Return the source of a unit in LaTeX as plain text: `\\text{m}\\cdot\\text{s}^{-2}` is `m·s^-2`."""
+    text = re.sub(r"\^\s*(?:\{\s*(-?\s*\d)\s*\}|(-?\d))", r"^\1\2", text)
+    text = re.sub(r"\\text\s*\{([^{}]*)\}", r" \1 ", text)
+    text = _FRACTION.sub(r"\1/\2", text)
+    text = re.sub(r"\s*(?:\\cdot|\\times|\*)\s*", "·", text)
+    return re.sub(r"\s+", " ", re.sub(r"\s*\^\s*", "^", text)).strip(" ·")
+
+
+def unit_name(text: str, products: bool = False) -> str | None:
     """Return the name that a unit is compared by, or None when the text is no known unit.
 
-    Products, quotients and powers of known units are known: `m/s`, `km per hour`, `square centimeters`, `cm^2`.
+    Products, quotients and powers of known units are known: `m/s`, `km per hour`, `square centimeters`, `cm^2`, and
+    with `products` also `N·m` and `m s^-2`.
     """
     parts = re.split(r"\s*(?:/|\bper\b)\s*", text.strip().strip("."))
     if not 1 <= len(parts) <= 3:
         return None
     names = [_part_name(part) for part in parts]
     joined = "/".join(name for name in names if name)
-    return None if None in names else _COMPOUND.get(joined, joined)
+    if None not in names:
+        return _COMPOUND.get(joined, joined)
+    return _product_name(parts) if products else None
+
+
+def _product_name(parts: list[str]) -> str | None:
+    """Return the name of a product of units, those with negative powers behind the stroke."""
+    above: list[str] = []
+    below: list[str] = []
+    for index, part in enumerate(parts):
+        whole = _part_name(part)
+        for factor in [whole] if whole else [_part_name(factor) for factor in re.split(r"[·\s]+", part.strip(" ()"))]:
+            if factor is None:
+                return None
+            name, _, power = factor.partition("^")
+            inverse = power.startswith("-")
+            power = power.lstrip("-")
+            plain = name if power in ("", "1") else f"{name}^{power}"
+            (below if (index > 0) != inverse else above).append(plain)
+    joined = "/".join(("·".join(sorted(above)), *sorted(below)))
+    return _COMPOUND.get(joined, joined)
 
 
 def is_unit(text: str) -> bool:
@@ -120,5 +183,6 @@ def _part_name(text: str) -> str | None:
     name = _NAMES.get(spelled) or (_NAMES.get(spelled.lower()) if len(spelled) > 2 else None)
     if name is None:
         return None
-    power = power or (f"^{match['power']}" if match["power"] and match["power"] != "1" else "")
+    given = (match["power"] or "").replace(" ", "")
+    power = power or (f"^{given}" if given not in ("", "1") else "")
     return name + power
