@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grpo_rlvr.config import apply_diff, check, load_config
-from grpo_rlvr.config.load_edit import edited_text
+from grpo_rlvr.config.load_edit import edited_text, unified_diff
 from grpo_rlvr.errors import InputError
 from grpo_rlvr.models.setup import parse_setup
 
@@ -77,7 +77,7 @@ def test_a_keyword_on_its_own_line_goes_with_its_line() -> None:
 )
 def test_what_cannot_be_edited_safely_is_left_to_a_person(name: str, text: str, fixed: dict[str, Any]) -> None:
     loaded = load_config(text, name)
-    assert edited_text(loaded, fixed) is None and loaded.diff(fixed) is None
+    assert edited_text(loaded, fixed) is None and unified_diff(loaded, fixed) is None
 
 
 def test_a_check_of_a_file_gives_a_diff_that_apply_diff_writes(tmp_path: Path) -> None:

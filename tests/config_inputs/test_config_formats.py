@@ -39,9 +39,25 @@ def test_yaml_values_are_what_people_mean(text: str, value: object) -> None:
 
 def test_yaml_conversions_are_said_with_their_line() -> None:
     loaded = load_config("learning_rate: 1e-6\neval_strategy: no\ngradient_checkpointing: yes\n", "c.yaml")
-    assert loaded.config == {"learning_rate": 1e-6, "eval_strategy": "no", "gradient_checkpointing": True}
+    assert loaded.config == {"learning_rate": 1e-6, "eval_strategy": False, "gradient_checkpointing": True}
     said = " ".join(loaded.notes)
     assert "learning_rate at line 1" in said and "1.0e-6" in said and "eval_strategy at line 2" in said
+
+
+@pytest.mark.parametrize("word", ["no", "off", "No"])
+def test_a_bare_no_is_an_error_as_it_is_for_trl_and_its_fix_puts_it_in_quotes(word: str) -> None:
+    text = f"learning_rate: 1.0e-6\neval_strategy: {word}\nbeta: 0.1\n"
+    loaded = load_config(text, "c.yaml")
+    result = check(loaded.config, parse_setup({}), loaded=loaded)
+    (found,) = [finding for finding in result.findings if "eval_strategy" in finding.fields]
+    assert found.severity == "error" and found.line == 2 and "unquoted" in found.message
+    assert result.fixed_config["eval_strategy"] == "no"
+    assert result.diff is not None and "+eval_strategy: 'no'" in result.diff
+
+
+def test_a_quoted_no_is_the_word() -> None:
+    loaded = load_config('save_strategy: "no"\n', "c.yaml")
+    assert loaded.config == {"save_strategy": "no"} and not loaded.notes
 
 
 def test_yaml_merges_anchors_and_lets_own_keys_win() -> None:

@@ -99,7 +99,7 @@ def test_what_a_script_shows_is_a_setup_that_the_rules_accept(script: Any) -> No
     ("before", "expression", "reason"),
     [
         ("args = parser.parse_args()", "args.beta", "known only when the file runs"),
-        ("", "float(os.environ['BETA'])", "computed when the file runs"),
+        ("", "float(os.environ['BETA'])", "known only when the file runs"),
         ("B = 0.1\nB = 0.2", "B", "assigned more than once"),
         ("B = 0.1\nB += 1", "B", "assigned more than once"),
         ("from settings import B", "B", "imported from settings"),

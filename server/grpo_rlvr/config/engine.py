@@ -91,7 +91,7 @@ def check(
         findings=sorted(findings, key=lambda finding: ORDER[finding.severity]),
         effective=_effective(inputs),
         fixed_config=fixed,
-        diff=loaded.diff(fixed) if loaded else None,
+        diff=_diff(loaded, fixed),
         defaults_changed=changed_defaults(given, from_version, version) if from_version else [],
         unused_setup=[*setup.unused, *inputs.facts.unusable()],
         unread=sorted(unread),
@@ -214,6 +214,15 @@ def _effective(inputs: Inputs) -> Effective | None:
         return describe(inputs.config, inputs.facts, inputs.batch)
     except Unknown:
         return None
+
+
+def _diff(loaded: "LoadedConfig | None", fixed: Mapping[str, Any]) -> str | None:
+    if loaded is None:
+        return None
+    # Only a file can be edited: a config given as data needs none of the readers.
+    from grpo_rlvr.config.load_edit import unified_diff
+
+    return unified_diff(loaded, fixed)
 
 
 def _verdict(findings: Sequence[Finding]) -> Any:

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from grpo_rlvr.config.load_edit import unified_diff
 from grpo_rlvr.config.load_json import parse_json
 from grpo_rlvr.config.load_limits import checked_mapping
+from grpo_rlvr.config.load_origin import notes_on_origin, refuse_repeated
 from grpo_rlvr.config.load_python import notebook_text, parse_python, read_config
 from grpo_rlvr.config.load_rewards import known_signature
 from grpo_rlvr.config.load_script import is_script_file, route
@@ -75,10 +75,6 @@ class LoadedConfig:
     def file(self) -> str:
         """Name of the file, as findings show it."""
         return self.name
-
-    def diff(self, fixed: dict[str, Any]) -> str | None:
-        """Return a unified diff that turns the text into one that says `fixed`, None when there is none to give."""
-        return unified_diff(self, fixed)
 
 
 def load_config(text: str, name: str, *, path: Path | None = None) -> LoadedConfig:
@@ -151,10 +147,14 @@ def _from_python(text: str, name: str, kind: Format, path: Path | None) -> Loade
     script = parse_python(text, name)
     script.folder = path.resolve().parent if path is not None else None
     read = read_config(script)
+    refuse_repeated(script, read.call)
+    origin_notes = notes_on_origin(script, read.call)
     around = read_setup(script, read.call)
     config = checked_mapping(read.config, name)
     setup = checked_mapping(around.setup, name)
-    notes = tuple(f"{field}: not read ({reason})." for field, reason in {**read.unread, **around.unread}.items())
+    notes = tuple(origin_notes) + tuple(
+        f"{field}: not read ({reason})." for field, reason in {**read.unread, **around.unread}.items()
+    )
     if setup.get("trainer", {}).get("unsloth"):
         notes += (
             "The script imports unsloth, which patches TRL's config and trainer: what it fits itself is not judged.",

@@ -7,15 +7,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from grpo_rlvr.config.load import LoadedConfig, load_config
 from grpo_rlvr.config.load_python import parse_python, read_config
 from grpo_rlvr.errors import InputError
 from grpo_rlvr.files import write_atomic
 from grpo_rlvr.models.check import CheckResult
-
-if TYPE_CHECKING:
-    from grpo_rlvr.config.load import LoadedConfig
 
 
 @dataclass(frozen=True)
@@ -31,13 +29,11 @@ class Member:
 Edit = tuple[int, int, str]
 
 
-def edited_text(loaded: "LoadedConfig", fixed: Mapping[str, Any]) -> str | None:
+def edited_text(loaded: LoadedConfig, fixed: Mapping[str, Any]) -> str | None:
     """Return the text with the config changed to `fixed`, None when that cannot be done without a person.
 
     The result is read again: it is returned only when it says exactly `fixed`.
     """
-    from grpo_rlvr.config.load import load_config
-
     changes = {
         name: value for name, value in fixed.items() if name not in loaded.config or loaded.config[name] != value
     }
@@ -63,8 +59,6 @@ def apply_diff(path: Path, result: CheckResult) -> None:
     Raises:
         InputError: the file cannot be edited without a person: a notebook, or options set through other code.
     """
-    from grpo_rlvr.config.load import load_config
-
     loaded = load_config(path.read_text(encoding="utf-8-sig"), path.name, path=path)
     text = edited_text(loaded, result.fixed_config)
     if text is None:
@@ -76,7 +70,7 @@ def apply_diff(path: Path, result: CheckResult) -> None:
     write_atomic(path, text)
 
 
-def unified_diff(loaded: "LoadedConfig", fixed: Mapping[str, Any]) -> str | None:
+def unified_diff(loaded: LoadedConfig, fixed: Mapping[str, Any]) -> str | None:
     """Return the change as a unified diff, None when nothing changes or the text cannot be edited safely."""
     text = edited_text(loaded, fixed)
     if text is None or text == loaded.text:
@@ -118,7 +112,7 @@ def _json_members(text: str, opening: int) -> tuple[dict[str, Member], int]:
     return members, position
 
 
-def _edit_json(loaded: "LoadedConfig", changes: Mapping[str, Any], removed: list[str]) -> list[Edit] | None:
+def _edit_json(loaded: LoadedConfig, changes: Mapping[str, Any], removed: list[str]) -> list[Edit] | None:
     text = loaded.text
     opening = _skip(text, 0)
     members, closing = _json_members(text, opening)
@@ -177,7 +171,7 @@ def _flow(value: Any) -> str:
     return text.removesuffix("\n").removesuffix("\n...").strip()
 
 
-def _yaml_members(loaded: "LoadedConfig") -> dict[str, Member] | None:
+def _yaml_members(loaded: LoadedConfig) -> dict[str, Member] | None:
     import yaml
 
     root = yaml.compose(loaded.text, Loader=yaml.SafeLoader)
@@ -196,7 +190,7 @@ def _yaml_members(loaded: "LoadedConfig") -> dict[str, Member] | None:
     return members
 
 
-def _edit_yaml(loaded: "LoadedConfig", changes: Mapping[str, Any], removed: list[str]) -> list[Edit] | None:
+def _edit_yaml(loaded: LoadedConfig, changes: Mapping[str, Any], removed: list[str]) -> list[Edit] | None:
     members = _yaml_members(loaded)
     if members is None or ("config" in members and "config" not in loaded.config):
         return None
@@ -236,7 +230,7 @@ def _whole_lines(text: str, member: Member) -> Edit:
     return start, (len(text) if newline < 0 else newline + 1), ""
 
 
-def _edit_script_yaml(loaded: "LoadedConfig", changes: Mapping[str, Any], removed: list[str]) -> list[Edit] | None:
+def _edit_script_yaml(loaded: LoadedConfig, changes: Mapping[str, Any], removed: list[str]) -> list[Edit] | None:
     # model_init_kwargs of a command-line file is put together from keys of its own; those are not written back.
     if "model_init_kwargs" in changes or "model_init_kwargs" in removed:
         return None
@@ -244,7 +238,7 @@ def _edit_script_yaml(loaded: "LoadedConfig", changes: Mapping[str, Any], remove
 
 
 # -------------------------------------------------------------------------------------------------------- Python
-def _edit_python(loaded: "LoadedConfig", changes: Mapping[str, Any], removed: list[str]) -> list[Edit] | None:
+def _edit_python(loaded: LoadedConfig, changes: Mapping[str, Any], removed: list[str]) -> list[Edit] | None:
     script = parse_python(loaded.text, loaded.name)
     call = read_config(script).call
     offset = _Offsets(loaded.text)

@@ -35,6 +35,29 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Mod: operator.mod,
     ast.Pow: operator.pow,
 }
+# Built-in functions whose result depends on their arguments alone.
+_PURE: dict[str, Callable[..., Any]] = {
+    "max": max,
+    "min": min,
+    "int": int,
+    "float": float,
+    "abs": abs,
+    "round": round,
+    "len": len,
+    "sum": sum,
+    "str": str,
+    "bool": bool,
+}
+_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
+}
 
 
 class Unreadable(Exception):
@@ -136,6 +159,8 @@ class Evaluator:
         return "".join(parts)
 
     def _call(self, node: ast.Call, depth: int) -> Any:
+        if isinstance(node.func, ast.Name) and node.func.id in _PURE and not node.keywords:
+            return self._pure(node, node.func, depth)
         if isinstance(node.func, ast.Name) and node.func.id == "dict" and len(node.args) <= 1:
             result = self._mapping(node.args[0], depth) if node.args else {}
             for keyword in node.keywords:
@@ -145,6 +170,41 @@ class Evaluator:
                     result = {**result, keyword.arg: self.value(keyword.value, depth)}
             return result
         raise Unreadable(f"{source(node)} is computed when the file runs")
+
+    def _pure(self, node: ast.Call, func: ast.Name, depth: int) -> Any:
+        scope = self.names.scope_of.get(func)
+        if scope is not None and scope.lookup(func.id) is not None:
+            raise Unreadable(f"{func.id} is a name of this file")
+        arguments = [self.value(item, depth) for item in node.args]
+        if not all(isinstance(item, int | float | str | list) for item in arguments):
+            raise Unreadable(f"{source(node)} is no arithmetic on numbers")
+        try:
+            result = _PURE[func.id](*arguments)
+        except (ArithmeticError, TypeError, ValueError, LookupError) as error:
+            raise Unreadable(f"{source(node)}: {error}") from None
+        if not isinstance(result, int | float | str):
+            raise Unreadable(f"{source(node)} is no plain value")
+        return result
+
+    def _boolop(self, node: ast.BoolOp, depth: int) -> Any:
+        stops = isinstance(node.op, ast.Or)
+        for item in node.values[:-1]:
+            value = self.value(item, depth)
+            if bool(value) == stops:
+                return value
+        return self.value(node.values[-1], depth)
+
+    def _compare(self, node: ast.Compare, depth: int) -> bool:
+        left, held = self.value(node.left, depth), True
+        for sign, item in zip(node.ops, node.comparators, strict=True):
+            right, compare = self.value(item, depth), _COMPARE.get(type(sign))
+            if compare is None:
+                raise Unreadable(f"{source(node)} is no comparison of plain values")
+            try:
+                held, left = held and bool(compare(left, right)), right
+            except TypeError as error:
+                raise Unreadable(f"{source(node)}: {error}") from None
+        return held
 
     def _attribute(self, node: ast.Attribute, depth: int) -> Any:
         if isinstance(node.value, ast.Name):

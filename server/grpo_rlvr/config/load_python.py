@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from grpo_rlvr.config.load_evaluate import Evaluator, Unreadable, source
-from grpo_rlvr.config.load_names import Names, is_main_guard
+from grpo_rlvr.config.load_names import Names
+from grpo_rlvr.config.load_unpack import entries_of, filled_dict, unconditional
 from grpo_rlvr.errors import InputError
 
 _OTHER_CONFIGS = frozenset(
@@ -65,6 +66,9 @@ def origin(script: Source, node: ast.expr) -> str:
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
         node = node.value
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+        # Classes kept in a dict under their own names, as in deps["GRPOConfig"].
+        return ".".join([node.slice.value, *reversed(parts)])
     if not isinstance(node, ast.Name):
         return parts[0] if len(parts) == 1 else ".".join(reversed(parts))
     found = script.names.module.lookup(node.id)
@@ -198,24 +202,23 @@ def _config_of(script: Source, trainer: ast.Call) -> ast.Call | None:
 
 
 def _unpack(script: Source, value: ast.expr, result: PythonConfig) -> None:
+    if isinstance(value, ast.Name) and value.id in script.names.mutated:
+        filled = filled_dict(script.names, value, value.lineno)
+        for entry in filled or []:
+            _read_field(script, entry.key, entry.value, result)
+            if not entry.certain:
+                result.config.pop(entry.key, None)
+                result.unread[entry.key] = f"line {entry.value.lineno} may set it to {source(entry.value)}"
+        if filled is not None:
+            return
     literal = value
     if isinstance(value, ast.Name):
         scope = script.names.scope_of.get(value)
         found = scope.lookup(value.id) if scope is not None else None
         if found and len(found[1]) == 1 and found[1][0].value is not None and value.id not in script.names.mutated:
             literal = found[1][0].value
-    pairs: list[tuple[str, ast.expr]] = []
-    if isinstance(literal, ast.Dict) and all(
-        isinstance(key, ast.Constant) and isinstance(key.value, str) for key in literal.keys
-    ):
-        pairs = [
-            (str(key.value), item)
-            for key, item in zip(literal.keys, literal.values, strict=True)
-            if isinstance(key, ast.Constant)
-        ]
-    elif isinstance(literal, ast.Call) and source(literal.func) == "dict" and not literal.args:
-        pairs = [(keyword.arg, keyword.value) for keyword in literal.keywords if keyword.arg is not None]
-    if pairs and not (isinstance(literal, ast.Call) and len(pairs) != len(literal.keywords)):
+    pairs = entries_of(literal)
+    if pairs:
         for name, item in pairs:
             _read_field(script, name, item, result)
         return
@@ -279,7 +282,7 @@ def _later_changes(script: Source, call: ast.Call, result: PythonConfig) -> None
     if holder is None:
         return
     name, scope = holder
-    straight = {id(statement) for statement in _unconditional(getattr(scope.node, "body", []))}
+    straight = {id(statement) for statement in unconditional(getattr(scope.node, "body", []))}
     for statement in ast.walk(scope.node):
         if not isinstance(statement, ast.Assign | ast.AugAssign) or statement.lineno <= call.lineno:
             continue
@@ -292,17 +295,6 @@ def _later_changes(script: Source, call: ast.Call, result: PythonConfig) -> None
                     result.config.pop(target.attr, None)
                     result.lines[target.attr] = statement.lineno
                     result.unread[target.attr] = f"line {statement.lineno} may set it to {source(statement.value)}"
-
-
-def _unconditional(body: list[ast.stmt]) -> list[ast.stmt]:
-    # The `__main__` guard and with-blocks always run in a script that trains.
-    result: list[ast.stmt] = []
-    for statement in body:
-        result.append(statement)
-        guard = isinstance(statement, ast.If) and is_main_guard(statement)
-        if guard or isinstance(statement, ast.With):
-            result += _unconditional(getattr(statement, "body", []))
-    return result
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""YAML configs: the safe subset, with the two traps of YAML 1.1 that configs fall into handled and said."""
+"""YAML configs: the safe subset, with what YAML 1.1 makes of `1e-6` and of `no` said."""
 
 import re
 from dataclasses import dataclass, field
@@ -9,8 +9,6 @@ from grpo_rlvr.errors import InputError
 
 # YAML 1.1 wants a dot in a float, so `1e-6` is a text to it; people write it all the time.
 _SCIENTIFIC = re.compile(r"[-+]?[0-9][0-9_]*[eE][-+]?[0-9]+\Z|[-+]?[0-9][0-9_]*\.[0-9_]*[eE][0-9]+\Z")
-# Options whose values are words, where YAML 1.1 turns the word `no` into false.
-_WORDS = re.compile(r".*_strategy|report_to|lr_scheduler_type|optim|loss_type")
 _NUMBER = re.compile(r"[-+]?[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)?\Z")
 
 
@@ -186,9 +184,6 @@ def _boolean(text: str, path: str, line: int, result: YamlText) -> Any:
     truth = text.lower() in {"yes", "true", "on", "y"}
     if text.lower() in {"true", "false"}:
         return truth
-    if _WORDS.fullmatch(path.rpartition(".")[2]):
-        result.notes.append(f"{path} at line {line}: YAML 1.1 reads the word {text} as {truth}; taken as '{text}'.")
-        return text
     result.notes.append(f"{path} at line {line}: YAML 1.1 reads {text} as {str(truth).lower()}.")
     return truth
 

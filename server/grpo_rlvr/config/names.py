@@ -151,3 +151,65 @@ ELSEWHERE: dict[str, str] = {
 UNSLOTH = ("vllm_sampling_params", "max_seq_length")
 # Keys that move into model_init_kwargs as they are.
 MODEL_INIT = ("dtype", "torch_dtype", "attn_implementation")
+
+
+@dataclass(frozen=True)
+class Framework:
+    """Another trainer whose configs look like a GRPOConfig.
+
+    One of `sure` tells it alone; of `hints` it takes two. A name with dots stands for itself and for what it begins.
+    """
+
+    name: str
+    sure: tuple[str, ...]
+    hints: tuple[str, ...] = ()
+    advice: str = ""
+
+
+FRAMEWORKS: tuple[Framework, ...] = (
+    Framework(
+        "ms-swift",
+        (
+            "rlhf_type", "tuner_type", "external_plugins", "num_infer_workers", "sleep_level", "async_generate",
+            "gc_collect_after_offload", "vllm_enable_lora", "reward_model_plugin",
+        ),
+        ("train_type", "sft_type", "attn_impl", "model_type", "offload_model", "offload_optimizer", "lora_rank"),
+    ),
+    Framework(
+        "verl",
+        ("actor_rollout_ref", "adv_estimator", "algorithm.adv_estimator", "trainer.n_gpus_per_node"),
+        ("algorithm", "critic", "reward_model", "custom_reward_function", "worker"),
+    ),
+    Framework(
+        "axolotl",
+        ("base_model", "micro_batch_size", "sample_packing"),
+        ("rl", "trl", "adapter", "sequence_len", "datasets"),
+        "Its section trl holds GRPOConfig's options: give that one.",
+    ),
+    Framework(
+        "OpenRLHF",
+        ("n_samples_per_prompt", "micro_train_batch_size", "micro_rollout_batch_size", "advantage_estimator"),
+        ("rollout_batch_size", "pretrain", "prompt_data", "zero_stage", "init_kl_coef", "generate_max_len"),
+    ),
+    Framework("NeMo RL", (), ("grpo", "policy", "loss_fn", "cluster")),
+    Framework("LLaMA-Factory", ("finetuning_type",), ("stage", "template", "cutoff_len", "do_train")),
+    Framework("MLX", ("num_lora_layers", "train_mode"), ("lora_rank", "lora_layers", "adapter_path", "iters")),
+    Framework("torchtune", ("_component_",), ("tokenizer", "checkpointer", "metric_logger")),
+    Framework("prime-rl", (), ("orchestrator", "inference", "ckpt")),
+    Framework("Tunix", ("grpo_config", "algo_config"), ("rollout_config", "cluster_config", "training_config")),
+)  # fmt: skip
+
+
+def framework_of(names: list[str]) -> tuple[Framework, list[str]] | None:
+    """Return the other trainer whose names these are, with the names that tell it; None when they tell none."""
+    best: tuple[Framework, list[str]] | None = None
+    for framework in FRAMEWORKS:
+        sure = [name for name in names if _is_one_of(name, framework.sure)]
+        told = sure + [name for name in names if name not in sure and _is_one_of(name, framework.hints)]
+        if (sure or len(told) >= 2) and (best is None or len(told) > len(best[1])):
+            best = framework, told
+    return best
+
+
+def _is_one_of(name: str, known: tuple[str, ...]) -> bool:
+    return name in known or ("." in name and name.partition(".")[0] in known)

@@ -5,9 +5,10 @@ from typing import Any
 
 from grpo_rlvr.config.facts import Facts
 from grpo_rlvr.config.lifetimes import Lifetime, lifetime
-from grpo_rlvr.config.names import ELSEWHERE, FOREIGN, MODEL_INIT, RENAMED, UNSLOTH, Replacement
+from grpo_rlvr.config.names import ELSEWHERE, FOREIGN, MODEL_INIT, RENAMED, UNSLOTH, Replacement, framework_of
 from grpo_rlvr.config.rule import PASS, Example, Fail, Outcome, fail, not_applicable, rule
 from grpo_rlvr.config.tables import Table, is_newer_than_tables
+from grpo_rlvr.config.typecheck import wrongly_typed
 from grpo_rlvr.config.versions import Versions
 from grpo_rlvr.config.view import ConfigView, as_mapping
 from grpo_rlvr.errors import nearest
@@ -141,6 +142,35 @@ def kwarg_of_newer_transformers(config: ConfigView, versions: Versions) -> Outco
 
 
 @rule(
+    "config-of-another-trainer",
+    severity="error",
+    what="The names are those of another trainer's config (ms-swift, verl, axolotl, OpenRLHF, NeMo RL, MLX, ...).",
+    why="GRPOConfig is a dataclass of TRL: it raises TypeError for every one of them, and what the other trainer does "
+    "with its config is not judged here.",
+    bad=Example({"rlhf_type": "grpo", "tuner_type": "lora", "num_generations": 8}),
+    good=Example({"num_generations": 8}),
+    sources=("modelscope/ms-swift#5571", "verl-project/verl:verl/trainer/config", "axolotl-ai-cloud/axolotl#2752"),
+)
+def config_of_another_trainer(config: ConfigView, facts: Facts, versions: Versions) -> Outcome:
+    if is_newer_than_tables(versions.trl) or facts.unsloth:
+        return PASS
+    names = _unknown(config, lambda name, life: not life.known)
+    told = framework_of(names)
+    if told is None:
+        return PASS
+    framework, marks = told
+    rest = [name for name in names if name not in marks][:MAX_NAMES]
+    said = ", ".join(marks[:6])
+    return fail(
+        *marks,
+        *rest,
+        value=framework.name,
+        message=f"This looks like a config of {framework.name} ({said}), not of TRL's GRPOConfig, which has no such "
+        f"names. {framework.advice or 'Translate it, or check what you pass to GRPOConfig.'}",
+    )
+
+
+@rule(
     "argument-of-something-else",
     severity="error",
     what="The name belongs to GRPOTrainer, to model_init_kwargs, or to the command line, not to GRPOConfig.",
@@ -148,6 +178,7 @@ def kwarg_of_newer_transformers(config: ConfigView, versions: Versions) -> Outco
     bad=Example({"dtype": "bfloat16"}),
     good=Example({"model_init_kwargs": {"dtype": "bfloat16"}}),
     sources=("huggingface/trl#6774", "trl/trainer/grpo_trainer.py"),
+    requires=("config-of-another-trainer",),
     fix_safety="Safe where the value moves into model_init_kwargs unchanged.",
 )
 def argument_of_something_else(config: ConfigView) -> Outcome:
@@ -175,6 +206,7 @@ def argument_of_something_else(config: ConfigView) -> Outcome:
     bad=Example({"num_generation": 8}),
     good=Example({"num_generations": 8}),
     sources=("trl wheels 0.14 to 1.16",),
+    requires=("config-of-another-trainer",),
     fix_safety="A guess at what was meant, except for names that other libraries use for the same option.",
 )
 def unknown_kwarg(config: ConfigView, versions: Versions, facts: Facts) -> Outcome:
@@ -186,11 +218,20 @@ def unknown_kwarg(config: ConfigView, versions: Versions, facts: Facts) -> Outco
         names = [name for name in names if not name.startswith("unsloth_") and name not in UNSLOTH]
     for name in names[:MAX_NAMES]:
         note = f"GRPOConfig has no {name}."
-        if name in FOREIGN:
+        inside = _options_inside(config, name)
+        if inside:
+            message = (
+                f"{note} It holds options of GRPOConfig ({', '.join(inside[:5])}) one level down: give its content."
+            )
+            found.append(fail(name, value=config.given.get(name), message=message))
+            continue
+        if name in FOREIGN and _fits(config, name, FOREIGN[name].to):
             found.append(_replaced(config, name, note, FOREIGN[name]))
             continue
         guess = nearest(name, config.table.fields)
         target = guess.partition("'")[2].partition("'")[0]
+        if not _fits(config, name, (target,)):
+            guess = target = ""
         message = f"{note.rstrip('.')}{guess or ': remove it'}"
         keeps = bool(target) and not config.has(target) and name in config.given
         renamed = {target: config.given[name]} if keeps else {}
@@ -199,6 +240,18 @@ def unknown_kwarg(config: ConfigView, versions: Versions, facts: Facts) -> Outco
         message = f"{len(rest)} more names that GRPOConfig does not have; this is hardly a GRPOConfig."
         found.append(fail(*rest[:MAX_NAMES], message=message, unset=rest))
     return found or PASS
+
+
+def _fits(config: ConfigView, name: str, targets: tuple[str, ...]) -> bool:
+    """Return whether the value could be meant for the first of the options that exists (or nothing is known of it)."""
+    target = next((to for to in targets if to and config.exists(to)), None)
+    return target is None or name not in config.given or not wrongly_typed({target: config.given[name]}, config.table)
+
+
+def _options_inside(config: ConfigView, name: str) -> list[str]:
+    value = config.given.get(name)
+    own = [key for key in value if isinstance(key, str) and config.exists(key)] if isinstance(value, dict) else []
+    return own if len(own) >= 2 else []
 
 
 def _is_on(value: Any, default: Any) -> bool:
@@ -294,6 +347,7 @@ RULES = (
     removed_kwarg,
     not_yet_existing_kwarg,
     kwarg_of_newer_transformers,
+    config_of_another_trainer,
     argument_of_something_else,
     unknown_kwarg,
     deprecated_kwarg,

@@ -144,8 +144,12 @@ def value_of_wrong_type(config: ConfigView, table: Table) -> Outcome:
         if name == "scale_rewards" and isinstance(value, str):
             # Up to 0.21 the same choice was a switch; scaling by the batch did not exist.
             converted = {"group": True, "none": False}.get(value.lower(), converted)
-        advice = f" Write {converted!r}." if converted is not None else ""
-        message = f"{name} takes {wanted}, got {kind} {_short(value)}.{advice}"
+        if value is False:
+            # A bare `no` of a YAML file.
+            converted = {"report_to": "none"}.get(name, "no" if "no" in table.fields[name].get("enum", ()) else None)
+        bare = " (what YAML makes of an unquoted no)" if value is False and converted is not None else ""
+        advice = f"{bare}. Write {converted!r}." if converted is not None else "."
+        message = f"{name} takes {wanted}, got {kind} {_short(value)}{advice}"
         fixed = {name: converted} if converted is not None else {}
         found.append(fail(name, value=value, message=message, set=fixed, safe=bool(fixed)))
     return found or PASS
