@@ -11,7 +11,7 @@ import pytest
 from grpo_rlvr.memory import terms
 from grpo_rlvr.memory.facts import from_config
 from grpo_rlvr.memory.inputs import read_plan
-from grpo_rlvr.memory.plan import Plan
+from grpo_rlvr.memory.plan import Checkpoints, Plan
 from grpo_rlvr.models.setup import parse_setup
 
 BATCH = 3
@@ -178,3 +178,15 @@ def test_checkpointing_holds_one_layer_and_its_gradients_in_flight(mode: str) ->
     per_layer = terms.saved_activations(plan) / plan.facts.layers
     assert (four - two) / 2 == pytest.approx(per_layer, rel=0.10)
     assert two - 2 * per_layer == pytest.approx(terms.recomputed_layer(plan), rel=0.30)
+
+
+@pytest.mark.parametrize("every", [1, 2, 3])
+def test_checkpointing_every_nth_layer_keeps_the_others_whole(every: int) -> None:
+    plan = _plan("Qwen2", "full bf16", "sdpa", checkpointing=True)
+    plan = replace(plan, checkpoints=Checkpoints(True, every), facts=replace(plan.facts, layers=3))
+    model = _model("Qwen2", 3, "bfloat16", False, "sdpa")
+    model.train()
+    model.activation_checkpointing_enable({"use_reentrant": False}, every_n_layers=every)
+    bare = _model("Qwen2", 1, "bfloat16", False, "sdpa")
+    outside = _saved_bytes(bare, False, True) - terms.live_layer(plan)
+    assert terms.saved_activations(plan) + outside == pytest.approx(_saved_bytes(model, False, True), rel=0.05)

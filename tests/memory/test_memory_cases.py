@@ -7,8 +7,13 @@ import pytest
 
 import judge_memory as judging
 
-CASES = Path(__file__).resolve().parents[1] / "data" / "memory" / "cases.jsonl"
-JUDGED = [case for case in judging.read_cases(CASES) if not judging.is_other_engine(case)]
+DATA = Path(__file__).resolve().parents[1] / "data" / "memory"
+JUDGED = [
+    case
+    for name in ("cases.jsonl", "collected.jsonl")
+    for case in judging.read_cases(DATA / name)
+    if not judging.is_other_engine(case)
+]
 
 
 def errors(stated: bool) -> list[float]:

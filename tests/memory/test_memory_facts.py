@@ -17,7 +17,7 @@ from grpo_rlvr.workspace import Workspace
 CLASSES = {
     "qwen2": "Qwen2", "qwen3": "Qwen3", "qwen3_moe": "Qwen3Moe", "llama": "Llama", "mistral": "Mistral",
     "mixtral": "Mixtral", "gemma2": "Gemma2", "gemma3_text": "Gemma3Text", "phi3": "Phi3", "olmo2": "Olmo2",
-    "smollm3": "SmolLM3",
+    "smollm3": "SmolLM3", "qwen3_5_text": "Qwen3_5Text",
 }  # fmt: skip
 QWEN = {
     "layers": 28, "hidden": 2048, "heads": 16, "kv_heads": 8, "head_dim": 128, "intermediate": 6144, "vocab": 151936,
@@ -40,6 +40,13 @@ def _meta_count(shape: known.Shape) -> int:
             "num_experts": shape.experts, "num_local_experts": shape.experts, "num_experts_per_tok": shape.active,
             "moe_intermediate_size": shape.expert_intermediate, "mlp_only_layers": [],
         }  # fmt: skip
+    if shape.linear:
+        heads = shape.linear.value_heads
+        sizes |= {
+            "linear_num_key_heads": shape.linear.key_width // 128, "linear_key_head_dim": 128,
+            "linear_num_value_heads": heads, "linear_value_head_dim": shape.linear.value_width // heads,
+            "linear_conv_kernel_dim": shape.linear.kernel,
+        }  # fmt: skip
     config = getattr(transformers, f"{family}Config")(**sizes)
     with torch.device("meta"):
         model = transformers.AutoModelForCausalLM.from_config(config)
@@ -54,11 +61,32 @@ def test_the_count_agrees_with_the_published_size(row: str) -> None:
 # One row a class: the other sizes of a class differ in numbers alone, which the published sizes check.
 @pytest.mark.parametrize(
     "row", ["qwen2.5-0.5b", "qwen2.5-7b", "qwen3-8b", "qwen3-30b-a3b", "llama-3.2-1b", "mistral-7b-v0.3",
-            "mixtral-8x7b", "gemma-2-2b", "gemma-3-1b", "phi-4", "olmo-2-7b", "smollm3-3b"],
+            "mixtral-8x7b", "gemma-2-2b", "gemma-3-1b", "phi-4", "olmo-2-7b", "smollm3-3b", "qwen3.5-0.8b",
+            "qwen3.5-2b", "qwen3.5-4b", "qwen3.5-9b"],
 )  # fmt: skip
 def test_the_count_agrees_with_the_real_class_on_the_meta_device(row: str) -> None:
     shape = known.KNOWN[row]
     assert facts_of_known(row).counted_params == pytest.approx(_meta_count(shape), rel=0.001)
+
+
+@pytest.mark.parametrize(
+    "family",
+    ["qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "gpt_neox", "phi", "starcoder2", "gpt_oss", "qwen2_moe"],
+)
+def test_the_count_of_a_config_json_agrees_with_the_class(family: str) -> None:
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    config = AutoConfig.for_model(family)
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config)
+    real = sum({id(parameter): parameter.numel() for parameter in model.parameters()}.values())
+    assert from_config(config.to_dict(), family, "test").params == pytest.approx(real, rel=0.001)
+
+
+def test_layers_of_linear_attention_keep_no_keys_and_values() -> None:
+    facts = facts_of_known("qwen3.5-4b")
+    assert (facts.layers, facts.attention_layers) == (32, 8)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +194,7 @@ def test_stated_numbers_need_no_name() -> None:
     [
         ({}, "no model"),
         ({"name": "nobody/knows-this"}, "unknown model"),
-        ({"name": "Qwen/Qwen3-9B"}, "did you mean 'qwen3-"),
+        ({"name": "Qwen/Qwen3-9B"}, "did you mean 'qwen3"),
         ({"name": 7}, "string"),
         ({"params_b": 1e6}, "billions"),
         ({"params_b": 7_000_000_000}, "billions"),

@@ -95,3 +95,21 @@ def test_the_head_no_longer_grows_with_the_vocabulary_times_the_tokens_from_1_15
 
     assert head("1.13.0", 4096) / head("1.13.0", 1024) == pytest.approx(4, rel=0.01)
     assert head("1.16.0", 4096) < head("1.13.0", 4096) / 15
+
+
+def test_logits_stay_sixteen_bit_under_deepspeed_and_nowhere_else() -> None:
+    def width(**launch: object) -> int:
+        setup = parse_setup({"model": PEFT_4BIT, "hardware": {"gpus": 4}, "launch": launch})
+        return terms.logit_width(read_plan({"model_init_kwargs": {"dtype": "bfloat16"}}, setup, "1.12.0"))
+
+    assert width(zero_stage=2, engine="deepspeed") == width(zero_stage=3, engine="deepspeed") == 2
+    assert width(engine="ddp") == width(engine="fsdp") == 4
+
+
+def test_accelerate_wraps_outputs_in_float32_for_no_model_of_deepspeed() -> None:
+    import inspect
+
+    from accelerate import Accelerator
+
+    assert "convert_outputs_to_fp32" in inspect.getsource(Accelerator.prepare_model)
+    assert "convert_outputs_to_fp32" not in inspect.getsource(Accelerator._prepare_deepspeed)

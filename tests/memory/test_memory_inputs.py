@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from grpo_rlvr.errors import UserError
 from grpo_rlvr.memory import estimate
+from grpo_rlvr.memory.inputs import read_plan
+from grpo_rlvr.memory.plan import Checkpoints, Plan
 from grpo_rlvr.models.setup import parse_setup
 
 MODEL = {"name": "Qwen/Qwen2.5-7B"}
@@ -28,6 +30,9 @@ MODEL = {"name": "Qwen/Qwen2.5-7B"}
         ({"beta": -0.1}, "at least 0"),
         ({"beta": "0.04"}, "number"),
         ({"gradient_checkpointing": "true"}, "true or false"),
+        ({"activation_checkpointing": "yes"}, "true or false"),
+        ({"activation_checkpointing_kwargs": {"every_n_layers": 0}}, "at least 1"),
+        ({"activation_checkpointing_kwargs": [1]}, "object"),
         ({"use_vllm": 1}, "true or false"),
         ({"use_vllm": True, "vllm_mode": "embedded"}, "colocate or server"),
         ({"use_vllm": True, "vllm_gpu_memory_utilization": 1.5}, "at most 1"),
@@ -124,3 +129,48 @@ def test_nothing_is_assumed_when_everything_is_stated() -> None:
         "hardware": {"gpus": 1, "gpu_mem_gb": 85.0}, "dataset": {"max_prompt_tokens": 100},
     }  # fmt: skip
     assert estimate(config, parse_setup(setup), trl_version="1.16.0").assumed == []
+
+
+def plan_of(config: dict[str, Any], trl_version: str = "1.16.0", **sections: Any) -> Plan:
+    return read_plan(config, parse_setup({"model": MODEL, **sections}), trl_version)
+
+
+@pytest.mark.parametrize(
+    ("config", "checkpoints"),
+    [
+        ({"activation_checkpointing": False}, Checkpoints(False)),
+        ({"activation_checkpointing": True, "gradient_checkpointing": False}, Checkpoints(True)),
+        ({"activation_checkpointing": None, "gradient_checkpointing": False}, Checkpoints(False)),
+        ({"gradient_checkpointing": False, "fsdp_config": {"activation_checkpointing": True}}, Checkpoints(True)),
+        ({"activation_checkpointing_kwargs": {"every_n_layers": 4, "use_reentrant": False}}, Checkpoints(True, 4)),
+        ({"activation_checkpointing_kwargs": {"offload": True}}, Checkpoints(True, 1, True)),
+    ],
+)
+def test_checkpointing_is_read_under_both_names(config: dict[str, Any], checkpoints: Checkpoints) -> None:
+    assert plan_of(config).checkpoints == checkpoints
+
+
+def test_the_new_name_decides_the_memory_and_the_lever_that_turns_it_on() -> None:
+    setup = parse_setup({"model": MODEL, "hardware": {"gpu": "H100", "gpus": 1}})
+    answer = estimate({"activation_checkpointing": False, "max_completion_length": 1024}, setup, trl_version="1.16.0")
+    lever = next(lever for lever in answer.levers if "checkpointing" in lever.change)
+    assert lever.set == {"activation_checkpointing": True} and lever.saves_gb > 1
+
+
+@pytest.mark.parametrize(("framework", "autocast"), [("ms-swift", "bfloat16"), ("trl", "")])
+def test_ms_swift_trains_in_mixed_precision_when_its_weights_are_16_bit(framework: str, autocast: str) -> None:
+    config = {"model_init_kwargs": {"dtype": "bfloat16"}}
+    assert plan_of(config, "0.16.0", launch={"framework": framework}).autocast == autocast
+
+
+@pytest.mark.parametrize(
+    ("batch", "generations", "server"),
+    [(1, 8, 2), (16, 7, 3), (16, 16, 1), (2, 6, 1), (1, 10**5, 1)],
+)
+def test_the_server_leaves_a_number_of_trainers_that_the_groups_divide(
+    batch: int, generations: int, server: int
+) -> None:
+    config = {"per_device_train_batch_size": batch, "num_generations": generations, "use_vllm": True,
+              "vllm_mode": "server"}  # fmt: skip
+    devices = plan_of(config, hardware={"gpus": 10, "gpu": "A100"}).devices
+    assert (devices.server, devices.training) == (server, 10 - server)

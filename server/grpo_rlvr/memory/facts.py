@@ -9,115 +9,15 @@ from grpo_rlvr.errors import InputError, nearest
 from grpo_rlvr.memory import known
 from grpo_rlvr.memory.checks import flag, integer, number
 from grpo_rlvr.memory.modelfile import find_config
+from grpo_rlvr.memory.shape import PLAIN_MLP, QK_NORM, QKV_BIAS, QUERY_GATE, LinearAttention, ModelFacts
 from grpo_rlvr.models.setup import Setup
 from grpo_rlvr.workspace import Workspace
 
 # The largest open model published by 2026 has about 2e12 parameters; beyond five times that a unit is wrong.
 MAX_PARAMS_B = 10_000.0
 MAX_SIZE = 10_000_000
-# Families that normalise q and k per head, that have four norms a layer, and that add a bias to q, k and v
-# (read in transformers 5.24, models/<family>/modeling_<family>.py).
-QK_NORM = frozenset({"qwen3", "qwen3_moe", "gemma3_text", "gemma3", "olmo2", "olmo3"})
-FOUR_NORMS = frozenset({"gemma2", "gemma3_text", "gemma3"})
-QKV_BIAS = frozenset({"qwen2", "qwen2_moe", "qwen2_vl", "qwen2_5_vl"})
 # `tie_word_embeddings` when config.json does not say (the class default in transformers 5.24).
 TIED_BY_DEFAULT = frozenset({"gemma", "gemma2", "gemma3", "gemma3_text", "gpt2", "smollm3"})
-
-
-@dataclass(frozen=True)
-class ModelFacts:
-    """Sizes of one decoder.
-
-    `stated_params` replaces the counted total where only a size is known or the model has parts beside the decoder.
-    """
-
-    name: str
-    source: str
-    layers: int
-    hidden: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    intermediate: int
-    vocab: int
-    tied: bool
-    model_type: str = "llama"
-    qk_norm: bool = False
-    qkv_bias: bool = False
-    experts: int = 0
-    active: int = 0
-    expert_intermediate: int = 0
-    shared_intermediate: int = 0
-    context: int = 0
-    stated_params: int = 0
-
-    @property
-    def q_width(self) -> int:
-        """Width of the queries, heads x head_dim."""
-        return self.heads * self.head_dim
-
-    @property
-    def kv_width(self) -> int:
-        """Width of the keys (and of the values), kv_heads x head_dim."""
-        return self.kv_heads * self.head_dim
-
-    @property
-    def embedding_params(self) -> int:
-        """Parameters of the embedding and, when it is not tied, of the head."""
-        return self.vocab * self.hidden * (1 if self.tied else 2)
-
-    @property
-    def attention_linear_params(self) -> int:
-        """Weights of q, k, v and o of one layer."""
-        return self.hidden * (2 * self.q_width + 2 * self.kv_width)
-
-    @property
-    def expert_params(self) -> int:
-        """Weights of all routed experts of one layer, 0 for a dense model."""
-        return self.experts * 3 * self.hidden * self.expert_intermediate
-
-    @property
-    def mlp_linear_params(self) -> int:
-        """Weights of one layer's dense or shared MLP and router."""
-        if self.experts:
-            return self.hidden * self.experts + 3 * self.hidden * self.shared_intermediate
-        return 3 * self.hidden * self.intermediate
-
-    @property
-    def block_linear_params(self) -> int:
-        """Weights of the linear layers of all blocks, experts included."""
-        return self.layers * (self.attention_linear_params + self.mlp_linear_params + self.expert_params)
-
-    @property
-    def counted_params(self) -> int:
-        """Parameters counted from the shape."""
-        norms = 4 if self.model_type in FOUR_NORMS else 2
-        small = norms * self.hidden
-        if self.qkv_bias:
-            small += self.q_width + 2 * self.kv_width
-        if self.model_type == "olmo2":
-            small += self.q_width + self.kv_width
-        elif self.qk_norm:
-            small += 2 * self.head_dim
-        return self.embedding_params + self.block_linear_params + self.layers * small + self.hidden
-
-    @property
-    def params(self) -> int:
-        """Parameters of the whole model."""
-        return self.stated_params or self.counted_params
-
-    @property
-    def active_params(self) -> int:
-        """Parameters that one token reads: all of a dense model, the chosen experts of a mixture."""
-        idle = max(self.experts - self.active, 0)
-        return self.params - self.layers * idle * 3 * self.hidden * self.expert_intermediate
-
-    @property
-    def layer_intermediate(self) -> int:
-        """MLP width that one token goes through: of a mixture, the chosen experts together."""
-        return (
-            (self.active * self.expert_intermediate + self.shared_intermediate) if self.experts else self.intermediate
-        )
 
 
 @dataclass(frozen=True)
@@ -200,7 +100,26 @@ def from_config(config: Mapping[str, Any], name: str, source: str) -> ModelFacts
         experts=experts, active=size("num_experts_per_tok", "num_experts_per_token", default=2) if experts else 0,
         expert_intermediate=expert_width, shared_intermediate=shared,
         context=size("max_position_embeddings", default=0) if inner.get("max_position_embeddings") else 0,
+        linear=_linear_attention(inner, where), query_gate=model_type in QUERY_GATE,
+        mlp_matrices=2 if model_type in PLAIN_MLP else 3,
     )  # fmt: skip
+
+
+def _linear_attention(config: Mapping[str, Any], where: str) -> LinearAttention | None:
+    kinds = config.get("layer_types")
+    if not isinstance(kinds, list) or "linear_attention" not in kinds or config.get("linear_num_value_heads") is None:
+        return None
+
+    def size(key: str) -> int:
+        return integer(config.get(key), f"{where}: {key}", minimum=1, maximum=MAX_SIZE)
+
+    return LinearAttention(
+        layers=kinds.count("linear_attention"),
+        key_width=size("linear_num_key_heads") * size("linear_key_head_dim"),
+        value_width=size("linear_num_value_heads") * size("linear_value_head_dim"),
+        value_heads=size("linear_num_value_heads"),
+        kernel=size("linear_conv_kernel_dim"),
+    )
 
 
 def _is_mixture(config: Mapping[str, Any]) -> bool:
@@ -237,7 +156,8 @@ def _from_shape(name: str, source: str, shape: known.Shape) -> ModelFacts:
         kv_heads=shape.kv_heads, head_dim=shape.head_dim, intermediate=shape.intermediate, vocab=shape.vocab,
         tied=shape.tied, model_type=shape.model_type, qk_norm=shape.model_type in QK_NORM,
         qkv_bias=shape.model_type in QKV_BIAS, experts=shape.experts, active=shape.active,
-        expert_intermediate=shape.expert_intermediate,
+        expert_intermediate=shape.expert_intermediate, linear=shape.linear,
+        query_gate=shape.model_type in QUERY_GATE,
     )  # fmt: skip
 
 

@@ -1,16 +1,14 @@
 """The training devices: which card, how many of them train, what vLLM's server takes."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from grpo_rlvr.errors import InputError
 from grpo_rlvr.memory import constants as c
 from grpo_rlvr.memory.checks import integer, number
-from grpo_rlvr.memory.facts import ModelFacts
 from grpo_rlvr.memory.plan import Devices, Engine, Sharding
-
-if TYPE_CHECKING:
-    from grpo_rlvr.memory.inputs import Reader
+from grpo_rlvr.memory.reader import Reader
+from grpo_rlvr.memory.shape import ModelFacts
 
 MAX_GPUS = 100_000
 # The largest single accelerator announced by 2026 has about 1.1 TB.
@@ -27,7 +25,7 @@ def find_card(name: Any) -> str | None:
     return next((key for alias, key in c.CARD_ALIASES if alias in text), None)
 
 
-def read_devices(reader: "Reader", engine: Engine, sharding: Sharding, facts: ModelFacts) -> Devices:
+def read_devices(reader: Reader, engine: Engine, sharding: Sharding, facts: ModelFacts) -> Devices:
     """Return the devices of a setup.
 
     Raises:
@@ -57,7 +55,7 @@ def _host(hardware: Mapping[str, Any]) -> Devices:
     return Devices(kind="cpu", training=1, memory_gb=size, context_gb=c.CPU_PROCESS_GB, nccl_gb=0.0, card="host memory")
 
 
-def _memory(reader: "Reader", hardware: Mapping[str, Any], card: c.Card | None) -> float:
+def _memory(reader: Reader, hardware: Mapping[str, Any], card: c.Card | None) -> float:
     for key in ("gpu_mem_gb", "gb_each"):
         if hardware.get(key) is not None:
             return number(hardware[key], f"setup.hardware.{key}", minimum=0, maximum=MAX_CARD_GB, exclusive=True)
@@ -69,7 +67,7 @@ def _memory(reader: "Reader", hardware: Mapping[str, Any], card: c.Card | None) 
     return 0.0
 
 
-def _count(reader: "Reader", hardware: Mapping[str, Any]) -> int:
+def _count(reader: Reader, hardware: Mapping[str, Any]) -> int:
     stated = hardware.get("gpus")
     if stated is None and hardware.get("num_processes") is not None:
         return integer(hardware["num_processes"], "setup.hardware.num_processes", minimum=1, maximum=MAX_GPUS)
@@ -91,7 +89,7 @@ def _count(reader: "Reader", hardware: Mapping[str, Any]) -> int:
 
 
 def _split(
-    reader: "Reader", hardware: Mapping[str, Any], engine: Engine, total: int, memory: float, facts: ModelFacts
+    reader: Reader, hardware: Mapping[str, Any], engine: Engine, total: int, memory: float, facts: ModelFacts
 ) -> tuple[int, int]:
     processes = hardware.get("num_processes")
     if processes is not None:
@@ -101,8 +99,7 @@ def _split(
         return total, 0
     stated = reader.setup.get("vllm_server.gpus")
     if stated is None:
-        server = server_gpus(facts, memory)
-        server = min(server, total - 1)
+        server = _server_share(reader, total, min(server_gpus(facts, memory), total - 1))
         reader.assume("vllm_server.gpus", server, "how many of the GPUs the vLLM server uses; the others train")
         return total - server, server
     server = len(stated) if isinstance(stated, list | tuple) else integer(stated, "setup.vllm_server.gpus", minimum=0)
@@ -110,6 +107,20 @@ def _split(
         # The server's GPUs were counted apart from the trainer's.
         return total, server
     return total - server, server
+
+
+def _server_share(reader: Reader, total: int, least: int) -> int:
+    """Return the fewest server GPUs, `least` at least, that leave a number of trainers which the groups divide.
+
+    TRL refuses a generation batch (trainers x batch x steps_per_generation) that num_generations does not divide.
+    """
+    batch = reader.integer("per_device_train_batch_size", 8)
+    generations = reader.integer("num_generations", 8)
+    steps = reader.integer("steps_per_generation", 0, minimum=0)
+    if not steps and "steps_per_generation" in reader.defaults:
+        steps = reader.integer("gradient_accumulation_steps", 1)
+    whole = (server for server in range(least, total) if (total - server) * batch * max(steps, 1) % generations == 0)
+    return next(whole, least)
 
 
 def server_gpus(facts: ModelFacts, memory_gb: float) -> int:

@@ -1,21 +1,20 @@
 """Reading a plan from a config and a setup: what is stated is checked, what is not is assumed and listed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from grpo_rlvr.errors import InputError
-from grpo_rlvr.memory.checks import flag, integer, number
+from grpo_rlvr.memory.checks import flag, integer
 from grpo_rlvr.memory.facts import Resolved, resolve_facts
 from grpo_rlvr.memory.hardware import read_devices
-from grpo_rlvr.memory.plan import Engine, Lora, Plan, Sharding
+from grpo_rlvr.memory.plan import Checkpoints, Engine, Lora, Plan, Sharding
+from grpo_rlvr.memory.reader import MAX_BATCH, Reader
 from grpo_rlvr.models.setup import Setup
 from grpo_rlvr.workspace import Workspace
 
 # Longer than any published context, so that a slipped digit is noticed.
 MAX_LENGTH = 100_000_000
-MAX_BATCH = 1_000_000
 DEFAULT_PROMPT = 512
 ALL_LINEAR = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 # transformers' spellings and the usual short ones.
@@ -28,47 +27,6 @@ QUANTIZED = {
     "qlora": "nf4", "bnb": "nf4", "awq": "nf4", "gptq": "nf4", "int8": "int8", "8bit": "int8", "8-bit": "int8",
     "bnb-8bit": "int8", "fp8": "int8", "none": "", "": "", "nf4-single": "nf4-single",
 }  # fmt: skip
-
-
-@dataclass
-class Reader:
-    """Reads stated values and remembers the assumed ones."""
-
-    config: Mapping[str, Any]
-    setup: Setup
-    defaults: Any
-    assumed: list[tuple[str, Any, str]] = field(default_factory=list)
-
-    def stated(self, name: str) -> Any:
-        """Return a config value, None when it is not stated."""
-        return self.config.get(name)
-
-    def default(self, name: str, fallback: Any) -> Any:
-        """Return this TRL version's default of a field, `fallback` where it has none."""
-        value = self.defaults.default(name)
-        return fallback if value is None else value
-
-    def integer(self, name: str, fallback: int, *, minimum: int = 1, maximum: int = MAX_BATCH) -> int:
-        """Return a whole number of the config, or its default."""
-        value = self.stated(name)
-        value = self.default(name, fallback) if value is None else value
-        return integer(value, f"config.{name}", minimum=minimum, maximum=maximum)
-
-    def number(self, name: str, fallback: float, *, minimum: float = 0.0, maximum: float | None = None) -> float:
-        """Return a number of the config, or its default."""
-        value = self.stated(name)
-        value = self.default(name, fallback) if value is None else value
-        return number(value, f"config.{name}", minimum=minimum, maximum=maximum)
-
-    def flag(self, name: str, fallback: bool) -> bool:
-        """Return a boolean of the config, or its default."""
-        value = self.stated(name)
-        value = self.default(name, fallback) if value is None else value
-        return flag(value, f"config.{name}")
-
-    def assume(self, name: str, value: Any, to_know: str) -> None:
-        """Note an input that was not stated."""
-        self.assumed.append((name, value, to_know))
 
 
 def read_plan(
@@ -99,14 +57,14 @@ def read_plan(
     accumulation = reader.integer("gradient_accumulation_steps", 1)
     prompt, completion = _lengths(reader)
     engine = _with_length(engine, prompt + completion)
-    quantized = _quantized(reader)
+    quantized, dtype = _quantized(reader), _dtype(reader)
     lora = _lora(reader, quantized)
     return Plan(
         facts=resolved.facts, version=version, trl_version=version_text, batch=batch, accumulation=accumulation,
         generation_steps=_generation_steps(reader, batch, accumulation, devices.training, version),
         prompt=prompt, completion=completion, generations=reader.integer("num_generations", 8),
-        dtype=_dtype(reader), autocast=_autocast(reader, version, devices.kind), quantized=quantized, lora=lora,
-        optim=_optim(reader), checkpointing=reader.flag("gradient_checkpointing", False),
+        dtype=dtype, autocast=_autocast(reader, version, dtype), quantized=quantized, lora=lora,
+        optim=_optim(reader), checkpoints=_checkpoints(reader),
         attention=_attention(reader), liger=_liger(reader), beta=reader.number("beta", 0.0),
         logprob_pass=_logprob_pass(reader, engine, accumulation),
         gather_for_generation=reader.flag("ds3_gather_for_generation", True),
@@ -114,7 +72,7 @@ def read_plan(
         engine=engine, devices=devices, sharding=sharding,
         learning_rate=reader.number("learning_rate", 1e-6),
         experts_are_linears=_experts_are_linears(setup), version_stated=stated_version is not None,
-        streamed_sync=_streams(setup), assumed=tuple(reader.assumed),
+        streamed_sync=_is_swift(setup), assumed=tuple(reader.assumed),
     )  # fmt: skip
 
 
@@ -190,13 +148,16 @@ def _dtype(reader: Reader) -> str:
     return "bfloat16" if DTYPES[name] == "auto" else DTYPES[name]
 
 
-def _autocast(reader: Reader, version: tuple[int, int], kind: str) -> str:
+def _autocast(reader: Reader, version: tuple[int, int], dtype: str) -> str:
     if reader.stated("fp16") is not None and flag(reader.stated("fp16"), "config.fp16"):
         return "float16"
     stated = reader.stated("bf16")
     if stated is None:
-        # GRPOConfig.bf16 is True unless fp16 is set since 0.19; before, TrainingArguments' False.
-        return "bfloat16" if version >= (0, 19) else ""
+        # GRPOConfig.bf16 is True unless fp16 is set since 0.19; before, TrainingArguments' False. ms-swift sets bf16
+        # and fp16 from the weights' dtype (its torch_dtype).
+        if version < (0, 19):
+            return dtype if _is_swift(reader.setup) and dtype != "float32" else ""
+        return "bfloat16"
     return "bfloat16" if flag(stated, "config.bf16") else ""
 
 
@@ -273,6 +234,26 @@ def _optim(reader: Reader) -> str:
     if not isinstance(value, str):
         raise InputError(f"must be a string, got {type(value).__name__}", where="config.optim")
     return value.rsplit(".", 1)[-1].lower()
+
+
+def _checkpoints(reader: Reader) -> Checkpoints:
+    """transformers 5.24 calls it activation_checkpointing: stated, it wins over the old name."""
+    stated = reader.stated("activation_checkpointing")
+    if stated is None:
+        on = reader.flag("gradient_checkpointing", False)
+    else:
+        on = flag(stated, "config.activation_checkpointing")
+    sharded = reader.stated("fsdp_config")
+    if isinstance(sharded, Mapping) and str(sharded.get("activation_checkpointing")).lower() in ("true", "1"):
+        on = True
+    kwargs = reader.stated("activation_checkpointing_kwargs") or reader.stated("gradient_checkpointing_kwargs") or {}
+    if not isinstance(kwargs, Mapping):
+        raise InputError(
+            f"must be an object, got {type(kwargs).__name__}", where="config.activation_checkpointing_kwargs"
+        )
+    where = "config.activation_checkpointing_kwargs"
+    every = integer(kwargs.get("every_n_layers", 1), f"{where}.every_n_layers", minimum=1, maximum=MAX_BATCH)
+    return Checkpoints(on, every, offload=flag(kwargs.get("offload", False), f"{where}.offload"))
 
 
 def _attention(reader: Reader) -> str:
@@ -362,6 +343,6 @@ def _experts_are_linears(setup: Setup) -> bool:
     return isinstance(stated, str) and stated.split(".")[0] == "4"
 
 
-def _streams(setup: Setup) -> bool:
-    # ms-swift's trainer, built on TRL's, merges and sends adapters group by group (move_model_batches).
+def _is_swift(setup: Setup) -> bool:
+    # ms-swift's trainer is built on TRL's; among others it sends adapters group by group (move_model_batches).
     return "swift" in str(setup.get("launch.framework") or "").lower()

@@ -3,6 +3,8 @@
 from functools import lru_cache
 from typing import NamedTuple
 
+from grpo_rlvr.memory.shape import LinearAttention
+
 
 class Shape(NamedTuple):
     """One architecture: sizes in units, `params` the published total in units."""
@@ -20,6 +22,12 @@ class Shape(NamedTuple):
     experts: int = 0
     active: int = 0
     expert_intermediate: int = 0
+    linear: LinearAttention | None = None
+
+
+def _hybrid(layers: int, value_heads: int) -> LinearAttention:
+    """Qwen3.5: three layers of four are linear attention with 16 key heads, all heads 128 wide."""
+    return LinearAttention(3 * layers // 4, 16 * 128, value_heads * 128, value_heads)
 
 
 # `params` is the count in the model's safetensors index or model card. A test recounts every row from its shape, and
@@ -53,6 +61,19 @@ KNOWN: dict[str, Shape] = {
     ),
     "qwen3-235b-a22b": Shape(
         94, 4096, 64, 4, 128, 12288, 151936, False, "qwen3_moe", 235_093_634_560, 128, 8, 1536
+    ),
+    # The text part, whose count is the class's; the checkpoints hold a vision tower beside it.
+    "qwen3.5-0.8b": Shape(
+        24, 1024, 8, 2, 256, 3584, 248320, True, "qwen3_5_text", 752_402_240, linear=_hybrid(24, 16)
+    ),
+    "qwen3.5-2b": Shape(
+        24, 2048, 8, 2, 256, 6144, 248320, True, "qwen3_5_text", 1_881_834_304, linear=_hybrid(24, 16)
+    ),
+    "qwen3.5-4b": Shape(
+        32, 2560, 16, 4, 256, 9216, 248320, True, "qwen3_5_text", 4_205_763_584, linear=_hybrid(32, 32)
+    ),
+    "qwen3.5-9b": Shape(
+        32, 4096, 16, 4, 256, 12288, 248320, False, "qwen3_5_text", 8_953_815_552, linear=_hybrid(32, 32)
     ),
     "llama-3.2-1b": Shape(16, 2048, 32, 8, 64, 8192, 128256, True, "llama", 1_235_814_400),
     "llama-3.2-3b": Shape(28, 3072, 24, 8, 128, 8192, 128256, True, "llama", 3_212_749_824),

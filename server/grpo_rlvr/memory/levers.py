@@ -60,7 +60,7 @@ def _candidates(now: Computed, config: Mapping[str, Any]) -> Iterator[Change]:
 
     known = table(now.plan.trl_version)
     for change in (*_batch(now.plan, config), *_training(now.plan, config), *_engine(now, config), *_data(now.plan)):
-        if all(name in known for name in change.set):
+        if all(name in known or name in config for name in change.set):
             yield change
 
 
@@ -85,9 +85,11 @@ def _batch(plan: Plan, config: Mapping[str, Any]) -> Iterator[Change]:
 
 def _training(plan: Plan, config: Mapping[str, Any]) -> Iterator[Change]:
     if not plan.checkpointing:
+        # The newer name wins where it is stated.
+        name = "activation_checkpointing" if "activation_checkpointing" in config else "gradient_checkpointing"
         yield Change(
             "gradient checkpointing on", "Every layer's forward runs twice: about a third more time a step.",
-            {"gradient_checkpointing": True},
+            {name: True},
         )  # fmt: skip
     if plan.attention == "eager":
         yield Change(

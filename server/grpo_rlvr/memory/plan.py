@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from grpo_rlvr.memory.facts import ModelFacts
+from grpo_rlvr.memory.shape import ModelFacts
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,15 @@ class Sharding:
 
 
 @dataclass(frozen=True)
+class Checkpoints:
+    """Gradient checkpointing: whether it is on, of which layers, and whether what it saves goes to host memory."""
+
+    on: bool
+    every: int = 1
+    offload: bool = False
+
+
+@dataclass(frozen=True)
 class Plan:
     """All inputs of the arithmetic. Lengths are tokens, widths bytes."""
 
@@ -66,7 +75,7 @@ class Plan:
     quantized: str
     lora: Lora | None
     optim: str
-    checkpointing: bool
+    checkpoints: Checkpoints
     attention: str
     liger: bool
     beta: float
@@ -86,6 +95,16 @@ class Plan:
     def full(self) -> bool:
         """Whether all parameters train."""
         return self.lora is None
+
+    @property
+    def checkpointing(self) -> bool:
+        """Whether layers are recomputed in the backward pass."""
+        return self.checkpoints.on
+
+    @property
+    def recomputed_layers(self) -> int:
+        """Layers that are recomputed: every n-th one, from the first on."""
+        return -(-self.facts.layers // self.checkpoints.every) if self.checkpoints.on else 0
 
     @property
     def tokens(self) -> int:

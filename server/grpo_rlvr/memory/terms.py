@@ -45,18 +45,21 @@ def adapter_params(plan: Plan) -> int:
     if plan.lora is None:
         return 0
     f = plan.facts
+    queries = (2 if f.query_gate else 1) * f.q_width
     sizes = {
-        "q_proj": f.hidden + f.q_width, "k_proj": f.hidden + f.kv_width, "v_proj": f.hidden + f.kv_width,
+        "q_proj": f.hidden + queries, "k_proj": f.hidden + f.kv_width, "v_proj": f.hidden + f.kv_width,
         "o_proj": f.q_width + f.hidden,
     }  # fmt: skip
     width, copies = f.intermediate, 1
     if f.experts:
         width, copies = (f.expert_intermediate, f.experts) if plan.experts_are_linears else (f.shared_intermediate, 1)
-    if width:
-        sizes |= dict.fromkeys(("gate_proj", "up_proj", "down_proj"), copies * (f.hidden + width))
-    per_layer = sum(size for name, size in sizes.items() if name in plan.lora.targets)
+    mlp = ("gate_proj", "up_proj", "down_proj")[3 - f.mlp_matrices :] if width else ()
+    attention = f.attention_layers * sum(size for name, size in sizes.items() if name in plan.lora.targets)
+    if f.linear and len(plan.lora.targets) >= len(sizes) + 3:
+        attention += f.linear.layers * sum(map(sum, f.linear.projections(f.hidden)))
+    blocks = attention + f.layers * copies * (f.hidden + width) * sum(name in plan.lora.targets for name in mlp)
     outer = sum(f.hidden + f.vocab for name in ("lm_head", "embed_tokens") if name in plan.lora.targets)
-    return plan.lora.rank * (f.layers * per_layer + outer)
+    return plan.lora.rank * (blocks + outer)
 
 
 def trained_params(plan: Plan) -> int:
@@ -209,10 +212,11 @@ def stream_width(plan: Plan) -> int:
 
 
 def saved_activations(plan: Plan) -> float:
-    """Saved for backward: layers x hidden x tokens x stream width with checkpointing, else every layer whole."""
-    if plan.checkpointing:
-        return plan.facts.layers * plan.facts.hidden * plan.tokens * stream_width(plan)
-    return plan.facts.layers * live_layer(plan)
+    """Saved for backward: hidden x tokens x stream width of each recomputed layer, every other layer whole."""
+    whole = (plan.facts.layers - plan.recomputed_layers) * live_layer(plan)
+    if plan.checkpoints.offload:
+        return whole
+    return plan.recomputed_layers * plan.facts.hidden * plan.tokens * stream_width(plan) + whole
 
 
 def recomputed_layer(plan: Plan) -> float:
@@ -237,7 +241,13 @@ def head_path(plan: Plan) -> str:
 
 
 def logit_width(plan: Plan) -> int:
-    """Bytes of a logit that reaches the loss: float32 under mixed precision, else the weights' width."""
+    """Bytes of a logit that reaches the loss: float32 under mixed precision, else the weights' width.
+
+    accelerate converts the outputs of a mixed-precision model to float32 (prepare_model), but of none that DeepSpeed
+    runs (_prepare_deepspeed): there the module itself is 16-bit, and so are its logits.
+    """
+    if plan.sharding.engine == "deepspeed" and not plan.head_fp32:
+        return weight_width(plan)
     return 4 if plan.autocast or plan.head_fp32 else WIDTH[plan.dtype]
 
 
@@ -291,8 +301,8 @@ def gathered_layers(plan: Plan) -> float:
 
 
 def kv_bytes_per_token(plan: Plan) -> int:
-    """Key and value of one token in all layers, 2 bytes each."""
-    return 4 * plan.facts.layers * plan.facts.kv_width
+    """Key and value of one token in all layers that keep them, 2 bytes each."""
+    return 4 * plan.facts.attention_layers * plan.facts.kv_width
 
 
 def generation_cache(plan: Plan) -> float:

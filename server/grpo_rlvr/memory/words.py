@@ -50,14 +50,15 @@ def _gradients(plan: Plan, _: Computed) -> str:
 
 
 def _saved(plan: Plan, _: Computed) -> str:
-    if plan.checkpointing:
-        return (
-            f"{plan.facts.layers} layers x {plan.facts.hidden} x {plan.tokens:,} tokens x {t.stream_width(plan)} B "
-            "(checkpointing)"
+    parts = []
+    if plan.recomputed_layers and not plan.checkpoints.offload:
+        parts.append(
+            f"{plan.recomputed_layers} layers x {plan.facts.hidden} x {plan.tokens:,} tokens x "
+            f"{t.stream_width(plan)} B (checkpointing)"
         )
-    return (
-        f"{plan.facts.layers} layers x {t.layer_bytes(plan) / 1e3:.1f} kB x {plan.tokens:,} tokens (no checkpointing)"
-    )
+    if whole := plan.facts.layers - plan.recomputed_layers:
+        parts.append(f"{whole} layers x {t.layer_bytes(plan) / 1e3:.1f} kB x {plan.tokens:,} tokens (no checkpointing)")
+    return " + ".join(parts)
 
 
 def _head(plan: Plan, _: Computed) -> str:
