@@ -13,7 +13,7 @@ from rlvr_rewards._math.form import Form, members
 from rlvr_rewards._math.forms import names
 from rlvr_rewards._math.labels import is_label, label_text
 from rlvr_rewards._math.limits import MAX_COMPARISONS, MAX_LEVELS, NotUnderstood, TooLarge
-from rlvr_rewards._math.spans import FLIPPED, as_interval, as_set, same_sets
+from rlvr_rewards._math.spans import FLIPPED, as_interval, as_points, as_set, same_sets
 from rlvr_rewards._math.unread import Undecided
 
 
@@ -83,14 +83,19 @@ def same(gold: Form, answer: Form, policy: Policy) -> bool:
         gold, answer = as_interval(gold), as_interval(answer)
     if gold.kind == answer.kind == "relation" and names(gold) != names(answer):
         return False
+    if "intersection" in (gold.kind, answer.kind) and gold.kind != "intersection":
+        # A set that is still to be worked out restates the question.
+        return False
     if (ends := as_set(gold)) is not None and (others := as_set(answer)) is not None:
         return same_sets(ends, others)
+    if gold.kind in ("intersection", "difference") and (ends := as_set(gold)) is not None:
+        return (points := as_points(answer)) is not None and same_sets(ends, points)
     return _by_kind(gold, answer, policy)
 
 
 def _families(gold: Form, answer: Form, policy: Policy) -> bool:
     """Compare formulas that hold for every whole number k, whatever its letter; one side may leave that unsaid."""
-    sets = {form.marks[1] for form in (gold, answer) if form.kind == "family"}
+    sets = {form.marks[1] for form in (gold, answer) if form.kind == "family" and form.marks[1]}
     ours, theirs = (form.parts[0] if form.kind == "family" else form for form in (gold, answer))
     if len(sets) > 1:
         return False
@@ -129,10 +134,12 @@ def same_pair(one: Form, other: Form, one_is_gold: bool, policy: Policy) -> bool
 
 
 def _by_kind(gold: Form, answer: Form, policy: Policy) -> bool:
+    if "word" in (gold.kind, answer.kind) and unread.same_words(gold, answer):
+        return True
     if gold.kind in ("list", "set") or answer.kind in ("list", "set"):
         return _collections(gold, answer, policy)
-    if {gold.kind, answer.kind} & {"word"}:
-        return unread.spoken(gold.text) == unread.spoken(answer.text)
+    if "word" in (gold.kind, answer.kind):
+        return False
     if {gold.kind, answer.kind} <= {"tuple", "interval", "matrix"}:
         shape = gold.kind == answer.kind and gold.marks == answer.marks and len(gold.parts) == len(answer.parts)
         return shape and all(same(a, b, policy) for a, b in zip(gold.parts, answer.parts, strict=True))

@@ -41,11 +41,15 @@ _CONGRUENCE = re.compile(
 # A formula for every whole number k, or real c, with the words that say so.
 _FAMILY = re.compile(
     r"(?P<main>.+?)[,;]?\s*(?:\(\s*)?"
-    r"(?:(?:\\text\s*\{\s*)?(?:where|for(?: any| all| some| every)?|with)(?:\s*\})?\s*)?"
-    r"(?P<name>[A-Za-z])\s*\\in\s*(?P<set>\\mathbb\{[ZNQRC]\})(?:\^\+)?\s*\)?"
+    r"(?:(?P<words>(?:\\text\s*\{\s*)?(?:where|for(?: any| all| every)?|with)"
+    r"(?: real| integers?| numbers?)*(?:\s*\})?\s*)"
+    r"|\\forall\s*)?(?P<name>[A-Za-z])\s*(?:\\in\s*(?P<set>\\mathbb\{[ZNQRC]\})(?:\^\+)?)?\s*\)?"
 )
 # Two figures behind a colon may be minutes: a time of day is no ratio that could be reduced.
-_CLOCK = re.compile(r"\d{1,2}:\d{2}(?::\d{2})?")
+_TIME = re.compile(
+    r"(?P<time>\d{1,2}\s*:\s*\d{2}(?:\s*:\s*\d{2})?)"
+    r"(?:\s*(?:\\text\s*\{)?\s*(?P<half>[apAP])\s*\.?\s*[mM]\.?\s*\}?)?"
+)
 _ENVIRONMENT = re.compile(
     r"\\begin\s*\{\s*(?P<name>[pbBvV]?(?:small)?matrix|array)\s*\}(?P<body>.*)\\end\s*\{\s*(?P=name)\s*\}"
 )
@@ -143,6 +147,8 @@ def _matrix(text: str) -> Form | None:
     cells = [[read_clean(cell) for cell in row.split("&")] for row in rows]
     if not rows or len({len(row) for row in cells}) != 1 or len(rows) * len(cells[0]) > MAX_MEMBERS:
         return None
+    if match["name"] == "array" and start <= 0 and len(rows) == len(cells[0]) == 1:
+        return cells[0][0]
     flat = _times(text[:start], [cell for row in cells for cell in row])
     return None if flat is None else Form("matrix", text, tuple(flat), marks=(str(len(rows)),))
 
@@ -173,9 +179,23 @@ def _list(text: str, bare: bool) -> Form | None:
     forms = tuple(read_clean(part) for part in members.parts if part.strip())
     if not forms:
         return None
+    if bare and ";" in members.words and "," in members.words and (groups := _groups(text)) is not None:
+        return groups
     if joined == "or" and all(form.kind in ("relation", "interval", "union") for form in forms):
         return Form("union", text, forms)
     return Form("list", text, tuple(_flat(forms)), marks=tuple(dict.fromkeys(members.words)))
+
+
+def _groups(text: str) -> Form | None:
+    """Read `1, 2; 3, 4` as a list of groups of the same length, each an ordered one."""
+    groups = [_list(part, False) for part in pieces(text, (";",)).parts if part]
+    lengths = {len(group.parts) if group is not None and group.kind == "list" else 0 for group in groups}
+    if len(lengths) != 1 or 0 in lengths:
+        return None
+    found = [group for group in groups if group is not None]
+    if all(part.kind != "equation" for group in found for part in group.parts):
+        found = [Form("tuple", group.text, group.parts, marks=("(", ")")) for group in found]
+    return Form("list", text, tuple(found), marks=(";",))
 
 
 def _flat(forms: tuple[Form, ...]) -> list[Form]:
@@ -202,7 +222,7 @@ def _with_signs(text: str, signs: str) -> str:
 
 
 def _union(text: str) -> Form | None:
-    for kind, sign in (("union", "\\cup"), ("difference", "\\setminus")):
+    for kind, sign in (("union", "\\cup"), ("difference", "\\setminus"), ("intersection", "\\cap")):
         parts = pieces(text, (sign,)).parts
         if len(parts) > MAX_MEMBERS:
             raise TooLarge("members")
@@ -212,11 +232,17 @@ def _union(text: str) -> Form | None:
 
 
 def _family(text: str) -> Form | None:
+    if not any(mark in text for mark in ("\\in", "\\forall", "for", "where", "with")):
+        return None
     match = _FAMILY.fullmatch(text)
-    if match is None or not match["main"].strip(" ,;"):
+    if match is None or not match["main"].strip(" ,;") or not (match["words"] or match["set"]):
         return None
     main = read_clean(match["main"].strip(" ,;"))
-    return Form("family", text, (main,), marks=(match["name"], match["set"])) if match["name"] in names(main) else None
+    return (
+        Form("family", text, (main,), marks=(match["name"], match["set"] or ""))
+        if match["name"] in names(main)
+        else None
+    )
 
 
 def names(form: Form) -> set[str]:
@@ -233,7 +259,7 @@ def _relation(text: str) -> Form | None:
     if len(found.parts) == 1:
         member = pieces(text, ("\\in",)).parts
         return read_clean(member[1]) if len(member) == 2 and member[0].strip() else None
-    if not found.parts[0] and found.words == ("=",):
+    if not found.parts[0] and found.words in (("=",), ("\\approx",)):
         return read_clean(found.parts[1])
     parts = tuple(read_clean(part) for part in found.parts if part.strip())
     if len(parts) != len(found.parts) or len(parts) > 8:
@@ -277,12 +303,23 @@ def _builder(text: str, inner: str) -> Form:
 
 
 def _ratio(text: str) -> Form | None:
-    """Read `4:3` and "4 to 3"; a time of day gets the mark "clock"."""
+    """Read `4:3` and "4 to 3", and a time of day with the mark "clock"."""
+    if clock := _TIME.fullmatch(text):
+        return _clock(text, clock)
     parts = pieces(re.sub(r"(?<=\d)\s*(?:\\text\s*\{\s*to\s*\}|to)\s*(?=\d)", ":", text), (":",)).parts
     if not 2 <= len(parts) <= 8 or not all(parts):
         return None
-    marks = ("clock",) if _CLOCK.fullmatch(text.replace(" ", "")) else ()
-    return Form("ratio", text, tuple(read_clean(part, bare=False) for part in parts), marks=marks)
+    return Form("ratio", text, tuple(read_clean(part, bare=False) for part in parts))
+
+
+def _clock(text: str, match: re.Match[str]) -> Form:
+    """Read a time of day; with a.m. or p.m. it counts from 0 to 24 hours."""
+    half = match["half"]
+    figures = [int(figure) for figure in match["time"].replace(" ", "").split(":")]
+    if half is not None:
+        figures[0] = figures[0] % 12 + (12 if half[0] in "pP" else 0)
+    parts = tuple(Form("number", str(figure), node=terms.number(figure)) for figure in figures)
+    return Form("ratio", ":".join(map(str, figures)), parts, marks=("clock",))
 
 
 def _ellipsis(text: str) -> Form | None:

@@ -51,7 +51,9 @@ _SYMBOLS = {
 _SYMBOL_TABLE = str.maketrans(_SYMBOLS)
 _VULGAR = {"¼": "1/4", "½": "1/2", "¾": "3/4", "⅓": "1/3", "⅔": "2/3", "⅕": "1/5", "⅙": "1/6", "⅛": "1/8", "⅜": "3/8"}
 _RENAMED = (
-    (re.compile(r"\\[dtc]frac(?![A-Za-z])"), r"\\frac"),
+    (re.compile(r"\\(?:[dtc]frac|nicefrac|sfrac)(?![A-Za-z])"), r"\\frac"),
+    (re.compile(r"\{([^{}]*)\\over(?![A-Za-z])([^{}]*)\}"), r"{\\frac{\1}{\2}}"),
+    (re.compile(r"\\surd(?![A-Za-z])"), r"\\sqrt "),
     (re.compile(r"\\[dt]binom(?![A-Za-z])"), r"\\binom"),
     (re.compile(r"\\(?:left|right|middle|bigl?|bigr?|Bigl?|Bigr?|biggl?|biggr?|Biggl?|Biggr?)(?![A-Za-z])\s*\.?"), ""),
     (
@@ -66,6 +68,7 @@ _RENAMED = (
         re.compile(r"\\(?:color|[hv]space\*?|[hv]?phantom|label|tag\*?|textcolor|colorbox)\s*\{[^{}]*\}"),
         "",
     ),
+    (re.compile(r"\\[hv]?phantom\s*[^{\sA-Za-z]"), ""),
     (re.compile(r"\\(?:underline|uline|mathstrut)\s*\{"), "{"),
     (re.compile(r"\\var(epsilon|theta|phi|rho|sigma)(?![A-Za-z])"), r"\\\1 "),
     (re.compile(r"(?<![<>=!])>="), r"\\ge "),
@@ -74,7 +77,9 @@ _RENAMED = (
     (re.compile(r"(?<=\s)!=(?!=)"), r"\\ne "),
     (re.compile(r"\\(?:leq|leqslant)(?![A-Za-z])"), r"\\le "),
     (re.compile(r"\\(?:geq|geqslant)(?![A-Za-z])"), r"\\ge "),
-    (re.compile(r"\\(?:boxed|fbox)\s*\{"), "{"),
+    (re.compile(r"\\(?:boxed|fbox|framebox)\s*\{"), "{"),
+    # Marks behind an answer that say that it is done.
+    (re.compile(r"\\(?:checkmark|blacksquare|square|qed|Box)(?![A-Za-z])|[✓✔✅∎■]"), ""),
     (re.compile(r"\\lt(?![A-Za-z])"), "<"),
     (re.compile(r"\\gt(?![A-Za-z])"), ">"),
     (re.compile(r"\\neq(?![A-Za-z])"), r"\\ne "),
@@ -133,6 +138,8 @@ _LAYOUT = re.compile(
     r"(?P<body>.*?)\\end\s*\{\s*(?P=name)\*?\s*\}",
     re.DOTALL,
 )
+# A sign set as text is that sign; punctuation set as text is none of the answer.
+_TEXT_MARKS = re.compile(r"\\text\s*\{\s*(?:(\\?%)|[.,;:!]?)\s*\}")
 _MATH_MARKS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"))
 
 
@@ -150,7 +157,7 @@ def normalise(text: str) -> str:
     text = _VECTOR.sub(lambda match: f"({match[1]})" if "," in match[1] else match[0], text)
     text = _NAMED.sub(_function_name, text)
     text = _FONTS.sub(r"\\text{", _SYMBOL_FONTS.sub(r"\1 ", text))
-    text = _SPACES.sub(" ", text)
+    text = _SPACES.sub(" ", _TEXT_MARKS.sub(r"\1", text))
     return strip_marks(re.sub(r"\s+", " ", text))
 
 

@@ -51,7 +51,7 @@ def read_number(text: str) -> Form | None:
     if mixed and 0 < int(mixed["top"]) < int(mixed["bottom"]):
         value_text = f"{mixed['whole']}\\frac{{{mixed['top']}}}{{{mixed['bottom']}}}"
         text = f"{mixed['sign']}{mixed['mark'] or ''}{value_text}{mixed['rest']}"
-    if re.search(r"\d\s+\.?\d", re.sub(r"\\frac\s*\d\s*\d", "", text)):
+    if re.search(r"\d\s+\.?\d", re.sub(r"\\frac\s*\d\s*\d|_\s*\d(?=\s)", "", text)):
         return None
     for attempt in (_unit_before, _unit_behind, _plain):
         form: Form | None = attempt(text)

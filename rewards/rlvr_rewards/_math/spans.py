@@ -30,6 +30,8 @@ def _spans(form: Form) -> list[Span] | None:
         return _joint_spans(form)
     if form.kind == "union":
         return _union_spans(form)
+    if form.kind == "intersection":
+        return _common_spans(form)
     if form.kind == "difference" and len(form.parts) == 2:
         return _difference_spans(form)
     return None
@@ -166,26 +168,47 @@ def _union_spans(form: Form) -> list[Span] | None:
     return whole
 
 
-def _difference_spans(form: Form) -> list[Span] | None:
-    spans = _spans(as_interval(form.parts[0]))
-    if spans is None or form.parts[1].kind not in ("set", "number"):
-        return None
-    for member in members(form.parts[1]):
-        point = _number_of(member)
-        if point is None:
+def as_points(form: Form) -> list[Span] | None:
+    """Return a finite set of known numbers as spans of no length, or None when the form is no such set."""
+    if form.kind == "word" and form.text == "no solution":
+        return []
+    points = [_number_of(member) for member in members(form)] if form.kind in ("set", "list", "number") else [None]
+    return None if None in points else _merged([((point, True), (point, True)) for point in points])
+
+
+def _part_spans(form: Form) -> list[Span] | None:
+    spans = _spans(as_interval(form))
+    return as_points(form) if spans is None else spans
+
+
+def _common_spans(form: Form) -> list[Span] | None:
+    common: list[Span] = [((None, False), (None, False))]
+    for part in form.parts:
+        spans = _part_spans(part)
+        if spans is None:
             return None
-        spans = [piece for span in spans for piece in _without(span, point)]
-    return spans
+        common = [both for one in common for other in spans if (both := _overlap(one, other)) is not None]
+    return common
 
 
-def _without(span: Span, point: Decimal) -> list[Span]:
-    (low, low_closed), (high, high_closed) = span
-    above = low is None or point > low or (point == low and low_closed)
-    below = high is None or point < high or (point == high and high_closed)
-    if not (above and below):
-        return [span]
-    halves: list[Span] = [((low, low_closed), (point, False)), ((point, False), (high, high_closed))]
-    return [half for half in halves if _proper(half)]
+def _difference_spans(form: Form) -> list[Span] | None:
+    whole, taken = _part_spans(form.parts[0]), _part_spans(form.parts[1])
+    if whole is None or taken is None:
+        return None
+    for span in _merged(taken):
+        whole = [piece for piece_of in whole for piece in _without(piece_of, span)]
+    return whole
+
+
+def _without(span: Span, taken: Span) -> list[Span]:
+    """Return what is left of a span: the part below the one taken away and the part above it."""
+    (low, low_closed), (high, high_closed) = taken
+    rests: list[Span] = []
+    if low is not None:
+        rests.append(((None, False), (low, not low_closed)))
+    if high is not None:
+        rests.append(((high, not high_closed), (None, False)))
+    return [left for rest in rests if (left := _overlap(span, rest)) is not None]
 
 
 def _merged(spans: list[Span]) -> list[Span]:

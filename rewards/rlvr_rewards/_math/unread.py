@@ -76,6 +76,16 @@ def squeezed(text: str) -> str:
     return re.sub(r"(?<![A-Za-z0-9])\s+|\s+(?![A-Za-z0-9])", "", text)
 
 
+def same_words(gold: Form, answer: Form) -> bool:
+    """Return whether two answers are the same words, or the same list of them in any order."""
+    if spoken(gold.text) == spoken(answer.text):
+        return True
+    ours, theirs = (
+        sorted(filter(None, re.split(r",\s*(?:and\s+)?|\s+and\s+", spoken(form.text)))) for form in (gold, answer)
+    )
+    return len(ours) > 1 and ours == theirs
+
+
 def spoken(text: str) -> str:
     """Return the words and figures of a text, whichever of them were set as text or as formulas, in small letters."""
     return " ".join(re.sub(r"\\text\s*\{([^{}]*)\}|\$", r" \1 ", text).casefold().split())
