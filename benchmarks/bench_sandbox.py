@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rlvr_rewards.sandbox import _advice, _judge, _launch, _plan, _pool
+from rlvr_rewards.sandbox import _advice, _jobs, _judge, _launch, _plan, _pool
 from rlvr_rewards.unit_test import UnitTest
 
 PROGRAM = "def common(a, b):\n    return tuple(sorted(set(a) & set(b)))\n"
@@ -107,7 +107,7 @@ def bare_pool() -> _pool.Pool:
 def one_grading() -> Any:
     """Return what a pool drives for one sample."""
     plan = _plan.plan("assert", TESTS)
-    return _judge.grade(PROGRAM, plan, _judge.Options(_pool.Limits()))
+    return _judge.grade(PROGRAM, plan, _judge.Options(_jobs.Limits()))
 
 
 def with_pool(pool: _pool.Pool, size: int = 32) -> int:

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 from rlvr_rewards._core import Completion, Reason, Reward, RewardSpecError, Row, Verdict, one_of, text_of
 from rlvr_rewards._program import extract
 from rlvr_rewards.sandbox import _advice, _judge, _plan, _probe
+from rlvr_rewards.sandbox._jobs import Limits
 from rlvr_rewards.sandbox._launch import LEVELS
-from rlvr_rewards.sandbox._pool import Limits, Pool, shared_pool
+from rlvr_rewards.sandbox._pool import Pool, shared_pool
 
 MAX_PROGRAM = 256 * 1024  # characters; a longer answer is no program anyone wants
 _REASONS: Mapping[_judge.How, Reason] = {

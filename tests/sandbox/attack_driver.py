@@ -58,7 +58,8 @@ def main():
     """Run what was asked for."""
     order = json.load(sys.stdin)
     sys.path.insert(0, order["library"])
-    from rlvr_rewards.sandbox._pool import Job, Limits, Pool
+    from rlvr_rewards.sandbox._jobs import Job, Limits
+    from rlvr_rewards.sandbox._pool import Pool
 
     def grading(name, text):
         limits = Limits(wall_s=order["walls"].get(name, 10.0), cpu_s=20, output_kb=256)

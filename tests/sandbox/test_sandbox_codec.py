@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlvr_rewards.sandbox import _codec, _judge, _plan
-from rlvr_rewards.sandbox._pool import Result
+from rlvr_rewards.sandbox import _codec, _decode, _judge, _plan
+from rlvr_rewards.sandbox._jobs import Result
 
 SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(), st.binary(),
@@ -44,7 +44,7 @@ JSON = st.recursive(
 @given(VALUES)
 @settings(max_examples=200, deadline=None)
 def test_plain_values_come_back_equal_and_of_the_same_type(value: Any) -> None:
-    back = _codec.decode(_codec.loads(_codec.dumps(_codec.encode(value))))
+    back = _decode.decode(_decode.loads(_codec.dumps(_codec.encode(value))))
     assert back == value
     assert type(back) is type(value)
 
@@ -57,15 +57,15 @@ def test_plain_values_come_back_equal_and_of_the_same_type(value: Any) -> None:
 @settings(max_examples=400, deadline=None)
 def test_no_bytes_raise_anything_else(data: bytes) -> None:
     try:
-        _codec.decode(_codec.loads(data))
-    except _codec.Malformed:
+        _decode.decode(_decode.loads(data))
+    except _decode.Malformed:
         return
 
 
 @pytest.mark.parametrize("data", [b'{"c":[]}', b'{"c":[1]}', b'{"F":[]}', b'{"D":[]}', b'{"r":[]}', b'{"T":[]}'])
 def test_a_tag_with_too_few_parts_is_malformed(data: bytes) -> None:
-    with pytest.raises(_codec.Malformed):
-        _codec.decode(_codec.loads(data))
+    with pytest.raises(_decode.Malformed):
+        _decode.decode(_decode.loads(data))
 
 
 @given(st.lists(st.one_of(st.binary(max_size=60), JSON.map(lambda node: json.dumps(node).encode())), max_size=5))
@@ -120,8 +120,8 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_bytes_are_refused_quickly(name: str) -> None:
     started = time.process_time()
-    with pytest.raises(_codec.Malformed):
-        _codec.decode(_codec.loads(HOSTILE[name]))
+    with pytest.raises(_decode.Malformed):
+        _decode.decode(_decode.loads(HOSTILE[name]))
     assert time.process_time() - started < 2.0
 
 
@@ -144,10 +144,10 @@ def test_what_is_not_plain_is_refused_and_what_is_too_large_too() -> None:
 
 def test_views_of_dictionaries_keep_their_kind() -> None:
     for view in ({"a": 1}.keys(), {"a": 1}.items()):
-        back = _codec.decode(_codec.loads(_codec.dumps(_codec.encode(view))))
+        back = _decode.decode(_decode.loads(_codec.dumps(_codec.encode(view))))
         assert back == view
         assert type(back) is type(view)
-    back = _codec.decode(_codec.encode({"a": 1, "b": 1}.values()))
+    back = _decode.decode(_codec.encode({"a": 1, "b": 1}.values()))
     assert list(back) == [1, 1]
 
 
@@ -172,9 +172,9 @@ def test_only_the_builtin_content_of_a_subclass_counts() -> None:
 
 def test_special_numbers_keep_their_meaning() -> None:
     for value in (decimal.Decimal("-Infinity"), fractions.Fraction(-7, 3), -0.0, 5e-324, 2**200):
-        back = _codec.decode(_codec.loads(_codec.dumps(_codec.encode(value))))
+        back = _decode.decode(_decode.loads(_codec.dumps(_codec.encode(value))))
         assert back == value
         assert str(back) == str(value)
-    back = _codec.decode(_codec.loads(_codec.dumps(_codec.encode([float("nan"), decimal.Decimal("NaN")]))))
+    back = _decode.decode(_decode.loads(_codec.dumps(_codec.encode([float("nan"), decimal.Decimal("NaN")]))))
     assert math.isnan(back[0])
     assert back[1].is_nan()

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from rlvr_rewards.sandbox import _launch, _pool, _probe
-from rlvr_rewards.sandbox._pool import Job, Limits, Pool
+from rlvr_rewards.sandbox._jobs import Job, Limits
+from rlvr_rewards.sandbox._pool import Pool
 from rlvr_rewards.unit_test import UnitTest
 
 ROW = {"tests": "assert f(1) == 2\nassert f(5) == 6"}
@@ -127,7 +128,8 @@ def test_no_process_and_no_descriptor_is_left_after_closing(pool: Pool) -> None:
 CLIENT = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from rlvr_rewards.sandbox._pool import Job, Limits, Pool
+from rlvr_rewards.sandbox._jobs import Job, Limits
+from rlvr_rewards.sandbox._pool import Pool
 def grading(code):
     yield Job("stdio", ({"code": code, "stdin": "", "name": "__main__"},), Limits(wall_s=30.0))
 pool = Pool(sys.argv[2], 1)

@@ -111,7 +111,8 @@ def test_results_do_not_depend_on_the_run() -> None:
 
 
 def _output(program: str) -> bytes:
-    from rlvr_rewards.sandbox._pool import Job, Limits, shared_pool
+    from rlvr_rewards.sandbox._jobs import Job, Limits
+    from rlvr_rewards.sandbox._pool import shared_pool
     from rlvr_rewards.sandbox._probe import required
 
     def grading() -> Any:

@@ -37,6 +37,7 @@ class Start:
                 raise OSError("Landlock is not available")
             ruleset = _kernel.landlock_ruleset(config["read_only"], DEVICES, abi)
         receipt, to_receipt = os.pipe()
+        os.set_blocking(receipt, False)
         own = iter(range(_FIRST_OWN, _SCRATCH))
         self.requests, self.answers, self.null = (_move(descriptor, next(own)) for descriptor in (0, 1, null))
         self.receipt, self.to_receipt = _move(receipt, next(own)), _move(to_receipt, next(own))
@@ -79,7 +80,14 @@ class Start:
 
     def await_receipt(self, seconds: float = 0.0) -> None:
         """Make sure that the latest child has read its payload."""
-        if not select.select([self.receipt], [], [], seconds)[0] or os.read(self.receipt, 1) != b"k":
+        if seconds:
+            waiting = select.poll()
+            waiting.register(self.receipt, select.POLLIN)
+            waiting.poll(seconds * 1000)
+        received = b""
+        with contextlib.suppress(BlockingIOError):
+            received = os.read(self.receipt, 1)
+        if received != b"k":
             os._exit(3)  # the position in the stream is unknown: end, and be started anew
 
     def child(

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rlvr_rewards.sandbox import _codec
+from rlvr_rewards.sandbox import _codec, _decode
+from rlvr_rewards.sandbox._jobs import Grading, Job, Limits, Result
 from rlvr_rewards.sandbox._plan import Case, Plan
-from rlvr_rewards.sandbox._pool import Grading, Job, Limits, Result
 from rlvr_rewards.sandbox._values import Check
 
 How = Literal["passed", "failed", "timeout", "limit", "died"]
@@ -134,8 +134,8 @@ def _judge_values(result: Result, checks: tuple[Check, ...]) -> Outcome | None:
 
 def _read(frame: bytes) -> dict[str, Any]:
     try:
-        message = _codec.loads(frame)
-    except _codec.Malformed:
+        message = _decode.loads(frame)
+    except _decode.Malformed:
         return {}
     return message if type(message) is dict else {}
 
@@ -152,8 +152,8 @@ def _why_not(answers: list[bytes], check: Check) -> str | None:
         if "v" not in message:
             return "a malformed answer"
         try:
-            values.append(_codec.decode(message["v"]))
-        except _codec.Malformed as error:
+            values.append(_decode.decode(message["v"]))
+        except _decode.Malformed as error:
             return f"a malformed value ({error})"
     if len(values) < len(check.calls):
         return "no answer"

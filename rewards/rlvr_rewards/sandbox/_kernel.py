@@ -253,7 +253,6 @@ class Seal:
         self._filter = Filter(threads)
         calls: list[tuple[str, tuple[Any, ...]]] = [
             ("prctl", (ctypes.c_int(PR_SET_PDEATHSIG), ulong(signal.SIGKILL), zero, zero, zero)),
-            ("prctl", (ctypes.c_int(PR_SET_NO_NEW_PRIVS), ulong(1), zero, zero, zero)),
         ]
         if ruleset >= 0:
             restrict = (ulong(_syscalls.LANDLOCK_RESTRICT_SELF), ctypes.c_int(ruleset), ctypes.c_uint(0))

@@ -23,7 +23,7 @@ Kind = Literal["program", "tests"]
 WORKER_MODULES: dict[Kind, tuple[str, ...]] = {
     "program": ("_wire", "_syscalls", "_kernel", "_codec", "_candidate", "_child", "_worker"),
     "tests": (
-        "_wire", "_syscalls", "_kernel", "_codec", "_link", "_candidate", "_objects", "_source", "_files",
+        "_wire", "_syscalls", "_kernel", "_codec", "_decode", "_link", "_candidate", "_objects", "_source", "_files",
         "_pytest_face", "_collect", "_remote", "_session", "_tester", "_child", "_worker",
     ),
 }  # fmt: skip

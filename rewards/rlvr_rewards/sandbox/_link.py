@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from rlvr_rewards.sandbox import _codec
+from rlvr_rewards.sandbox import _codec, _decode
 
 Message = dict[str, Any]
 
@@ -75,8 +75,8 @@ class Link:
         if size > _codec.MAX_BYTES:
             raise Closed("a message too long")
         try:
-            message = _codec.loads(self._read(size))
-        except _codec.Malformed as error:
+            message = _decode.loads(self._read(size))
+        except _decode.Malformed as error:
             raise Closed(str(error)) from None
         if type(message) is not dict:
             raise Closed("no message")

@@ -14,7 +14,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from rlvr_rewards.sandbox import _codec
+from rlvr_rewards.sandbox import _codec, _decode
 from rlvr_rewards.sandbox._candidate import load, plain, text_of
 from rlvr_rewards.sandbox._link import Closed, Link, Message
 
@@ -183,7 +183,7 @@ class ObjectServer:
                          "methods": methods, "error": error, "bases": bases}]  # fmt: skip
 
     def decode(self, node: Any) -> Any:
-        return _codec.decode(node, self._restore)
+        return _decode.decode(node, self._restore)
 
     def _restore(self, tag: str, content: Any) -> Any:
         if tag == "h":
@@ -336,9 +336,9 @@ def array_node(value: Any, depth: int = 0) -> Any:
 
 def array(kind: Any, shape: Any, items: Any) -> Any:
     """Return the numpy array of a JSON form; only where numpy was asked for, and only of numbers."""
-    numpy, values = sys.modules.get("numpy"), _codec.decode(items)
+    numpy, values = sys.modules.get("numpy"), _decode.decode(items)
     if numpy is None or type(kind) is not str or kind[1:2] not in NUMERIC_KINDS or len(kind) > 4:
-        raise _codec.Malformed("an array")
+        raise _decode.Malformed("an array")
     return numpy.array(values, dtype=kind).reshape([int(size) for size in shape])
 
 

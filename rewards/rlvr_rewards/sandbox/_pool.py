@@ -7,80 +7,24 @@ worker that dies is replaced; its job is tried once more, and then counts agains
 import atexit
 import contextlib
 import json
-import marshal
 import os
 import selectors
 import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Generator, Iterable
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
 
 from rlvr_rewards.sandbox import _wire
 from rlvr_rewards.sandbox._errors import SandboxUnavailable
+from rlvr_rewards.sandbox._jobs import Grading, Job, Result, T
 from rlvr_rewards.sandbox._launch import ENVIRONMENT, Kind, Level, command, start_message, worker_sources
-
-Mode = Literal["values", "split", "stdio"]
-Status = Literal["ok", "timeout", "output", "ready", "lost"]
-T = TypeVar("T")
 
 KINDS: tuple[Kind, ...] = ("program", "tests")
 START_S = 60.0  # a worker that takes longer to start does not work
 GRACE_S = 5.0  # beyond a job's own wall limit, before the worker itself counts as stuck
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Bounds of one program.
-
-    Attributes:
-        wall_s: Wall time for all of it, in seconds.
-        cpu_s: Processor time, in whole seconds.
-        memory_mb: Address space of each of its processes.
-        output_kb: Bytes taken from it before it is stopped.
-    """
-
-    wall_s: float = 10.0
-    cpu_s: int = 11
-    memory_mb: int = 512
-    output_kb: int = 8192
-
-
-@dataclass(frozen=True)
-class Job:
-    """One run of a program: the mode, one payload a child, and the limits."""
-
-    mode: Mode
-    payloads: tuple[dict[str, Any], ...]
-    limits: Limits
-
-    @property
-    def kind(self) -> Kind:
-        """The kind of worker that it needs."""
-        return "tests" if self.mode == "split" else "program"
-
-    def frames(self) -> bytes:
-        """Return the request as bytes."""
-        bodies, limits = [marshal.dumps(payload) for payload in self.payloads], self.limits
-        sizes = [*map(len, bodies), 0][:2]
-        head = _wire.REQUEST.pack(_wire.MODES.index(self.mode), limits.wall_s, limits.cpu_s, limits.memory_mb,
-                                  limits.output_kb, *sizes)  # fmt: skip
-        return b"".join([head, *bodies])
-
-
-@dataclass(frozen=True)
-class Result:
-    """What came out of a run: how it ended, the exit status (negative: a signal), the bytes of its result pipe."""
-
-    status: Status
-    exit: int = 0
-    data: bytes = b""
-    facts: dict[str, Any] = field(default_factory=dict)
-
-
-Grading = Generator[Job, Result, T]
 
 
 class Worker:
@@ -101,9 +45,11 @@ class Worker:
         self.deadline = time.monotonic() + START_S
 
     def submit(self, job: Job) -> None:
-        """Queue a request."""
+        """Send a request, or queue what of it the worker does not take at once."""
         self.outgoing += job.frames()
         self.deadline = time.monotonic() + job.limits.wall_s + GRACE_S
+        with contextlib.suppress(BrokenPipeError):  # a dead worker is noticed where answers are read
+            self.write()
 
     def write(self) -> None:
         """Send as much as the worker takes now."""
@@ -196,7 +142,7 @@ class _Task:
 
     place: int
     grading: Grading[Any]
-    job: Job | None = None
+    job: Job
     tries: int = 0
 
 
@@ -224,9 +170,14 @@ class Pool:
             SandboxUnavailable: Workers can no longer be started.
         """
         with self._lock:
-            waiting = deque(_Task(place, grading) for place, grading in enumerate(gradings))
-            results: list[Any] = [None] * len(waiting)
-            waiting = deque(task for task in waiting if self._advance(task, None, results))
+            results: list[Any] = []
+            waiting = deque[_Task]()
+            for place, grading in enumerate(gradings):
+                results.append(None)
+                try:
+                    waiting.append(_Task(place, grading, next(grading)))
+                except StopIteration as end:
+                    results[place] = end.value
             try:
                 self._drive(waiting, results)
             except BaseException:
@@ -242,20 +193,33 @@ class Pool:
                 while waiting and len(busy) < self.count:
                     task = waiting.popleft()
                     self._assign(task, self._take(idle, task), busy, selector)
+                ended: list[tuple[_Task, Result]] = []
                 for worker, result in self._wait(busy, selector):
                     task = busy.pop(worker)
-                    _forget(selector, worker)
                     if result is None:
-                        worker = self._replace(worker)
-                        task.tries += 1
-                        result = Result("lost") if task.tries > 1 else None
-                    idle.append(worker)
-                    if result is None or self._advance(task, result, results):
+                        _forget(selector, worker)
+                        worker, result = self._replace(worker), self._lost(task, waiting)
+                    if result is not None:
+                        ended.append((task, result))
+                    if waiting and waiting[0].job.kind == worker.kind:  # keep it busy while the answer is judged
+                        self._assign(waiting.popleft(), worker, busy, selector)
+                    else:
+                        idle.append(worker)
+                for task, result in reversed(ended):
+                    if self._advance(task, result, results):
                         waiting.appendleft(task)
+
+    @staticmethod
+    def _lost(task: "_Task", waiting: "deque[_Task]") -> Result | None:
+        """Return what is made of a job whose worker died: nothing yet, while it can be tried again."""
+        task.tries += 1
+        if task.tries > 1:
+            return Result("lost")
+        waiting.appendleft(task)
+        return None
 
     def _take(self, idle: list[Worker], task: "_Task") -> Worker:
         """Return an idle worker of the kind that the task needs; one is started when there is none."""
-        assert task.job
         for worker in reversed(idle):
             if worker.kind == task.job.kind:
                 idle.remove(worker)
@@ -265,22 +229,24 @@ class Pool:
         self.worker_facts = fresh.wait_ready()
         return fresh
 
-    def _advance(self, task: _Task, result: Result | None, results: list[Any]) -> bool:
+    @staticmethod
+    def _advance(task: _Task, result: Result, results: list[Any]) -> bool:
         """Run a grading up to its next job; return False, and keep its result, when it is through."""
         try:
-            task.job = next(task.grading) if result is None else task.grading.send(result)
-            task.tries = 0
+            task.job, task.tries = task.grading.send(result), 0
             return True
         except StopIteration as end:
             results[task.place] = end.value
             return False
 
     def _assign(self, task: _Task, worker: Worker, busy: dict[Worker, _Task], selector: selectors.BaseSelector) -> None:
-        assert task.job
         worker.submit(task.job)
         busy[worker] = task
-        selector.register(worker.stdout, selectors.EVENT_READ, worker)
-        selector.register(worker.stdin, selectors.EVENT_WRITE, worker)
+        watched = selector.get_map()
+        if worker.stdout not in watched:
+            selector.register(worker.stdout, selectors.EVENT_READ, worker)
+        if worker.outgoing:
+            selector.register(worker.stdin, selectors.EVENT_WRITE, worker)
 
     def _wait(self, busy: dict[Worker, _Task], selector: selectors.BaseSelector) -> list[tuple[Worker, Result | None]]:
         """Wait for something to happen; return the workers that are through, with None for those that are lost."""
@@ -288,6 +254,9 @@ class Pool:
         through: dict[Worker, Result | None] = {}
         for key, _ in selector.select(max(0.0, nearest - time.monotonic())):
             worker: Worker = key.data
+            if worker not in busy:  # it died at rest, and is replaced when it is needed
+                _forget(selector, worker)
+                continue
             try:
                 if key.fd == worker.stdin:
                     worker.write()
@@ -312,7 +281,7 @@ class Pool:
         fresh: list[Worker] = []
         try:
             for kind in KINDS:
-                wanted = min(self.count, sum(task.job is not None and task.job.kind == kind for task in waiting))
+                wanted = min(self.count, sum(task.job.kind == kind for task in waiting))
                 running = sum(worker.kind == kind for worker in self.workers)
                 for _ in range(wanted - running):
                     fresh.append(Worker(self.level, kind, len(self.workers) + len(fresh), self.preload))

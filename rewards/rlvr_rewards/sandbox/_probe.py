@@ -14,9 +14,10 @@ from typing import Any
 
 from rlvr_rewards.sandbox import _advice
 from rlvr_rewards.sandbox._errors import SandboxUnavailable
+from rlvr_rewards.sandbox._jobs import Grading, Job, Limits, Result
 from rlvr_rewards.sandbox._kernel_support import supported_machine
 from rlvr_rewards.sandbox._launch import LEVELS, Level
-from rlvr_rewards.sandbox._pool import Grading, Job, Limits, Pool, Result
+from rlvr_rewards.sandbox._pool import Pool
 
 # Runs in a child like any program. Each line is a thing that must fail; `end` shows that all of them were tried.
 BATTERY = r"""

@@ -14,7 +14,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from rlvr_rewards.sandbox import _codec
+from rlvr_rewards.sandbox import _decode
 from rlvr_rewards.sandbox._objects import BINARY, OPERATIONS, REFLECTED, UNARY
 
 # The connection that everything here asks through; a `_session.Session`, which imports this module.
@@ -279,7 +279,7 @@ class _NamedTuple(tuple[Any, ...]):
 
 def named_tuple(name: Any, names: Any, values: Any) -> Any:
     if type(values) is not tuple or type(names) is not list:
-        raise _codec.Malformed("a named tuple")
+        raise _decode.Malformed("a named tuple")
     fields = tuple(str(field) for field in names)
     return type(str(name)[:100], (_NamedTuple,), {"_fields": fields})(values)
 
@@ -288,7 +288,7 @@ def trusted_module(name: Any) -> Any:
     """Return a module of the standard library by its own name; the program's other modules stay with it."""
     if type(name) is str and name.partition(".")[0] in sys.stdlib_module_names and name not in ("antigravity", "this"):
         return importlib.import_module(name)
-    raise _codec.Malformed("a module")
+    raise _decode.Malformed("a module")
 
 
 def library_name(value: Any) -> list[str] | None:

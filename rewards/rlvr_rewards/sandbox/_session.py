@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
-from rlvr_rewards.sandbox import _codec
+from rlvr_rewards.sandbox import _codec, _decode
 from rlvr_rewards.sandbox._link import Closed, Link, Message
 from rlvr_rewards.sandbox._objects import OPERATIONS, array, array_node
 from rlvr_rewards.sandbox._remote import (
@@ -141,8 +141,8 @@ class Session:
 
     def decode(self, node: Any) -> Any:
         try:
-            return _codec.decode(node, self._restore)
-        except _codec.Malformed as error:
+            return _decode.decode(node, self._restore)
+        except _decode.Malformed as error:
             raise CandidateError(f"malformed: {error}") from None
 
     def _restore(self, tag: str, content: Any) -> Any:
@@ -152,7 +152,7 @@ class Session:
             return self.class_of(content)
         if tag == "R":
             if type(content) is not int or not 0 <= content < len(self.exports):
-                raise _codec.Malformed("an unknown object")
+                raise _decode.Malformed("an unknown object")
             return self._original(self.exports[content])
         if tag == "M":
             return trusted_module(content)
@@ -160,7 +160,7 @@ class Session:
             return array(*content)
         if tag == "N":
             return named_tuple(content[0], content[1], self.decode(content[2]))
-        raise _codec.Malformed("an unknown tag")
+        raise _decode.Malformed("an unknown tag")
 
     def _handle(self, number: int, kind_node: Any, base: Any, extra: dict[str, Any]) -> Any:
         name = extra["f"]
@@ -170,7 +170,7 @@ class Session:
         if base is not None and kind.__name__ not in self.mentioned:
             return self.decode(base[0])
         if type(number) is not int:
-            raise _codec.Malformed("a handle")
+            raise _decode.Malformed("a handle")
         if number not in self.handles:
             self.handles[number] = self._new_handle(kind, number, base, extra)
         found = self.handles[number]
@@ -190,7 +190,7 @@ class Session:
         number, description = node
         if number not in self.classes:
             if type(number) is not int or type(description) is not dict or len(self.classes) > MAX_CLASSES:
-                raise _codec.Malformed("a class")
+                raise _decode.Malformed("a class")
             self.classes[number] = self._new_class(number, description)
         return self.classes[number]
 

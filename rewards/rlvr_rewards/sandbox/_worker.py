@@ -16,14 +16,12 @@ import mmap
 import os
 import select
 import signal
-import socket
 import sys
 import time
 from typing import Any, NoReturn
 
 from rlvr_rewards.sandbox import _candidate, _child, _wire
 
-STRAY_WRITER_S = 0.05
 QUIET_MS = 5
 MAX_READ = 65536
 START_S = 5.0  # until a program's process has read its payload
@@ -82,6 +80,8 @@ class Worker:
 
     def _split(self, first: int, second: int, limits: tuple[int, int], to_results: int) -> tuple[int, int]:
         """Start the program and its tests, each in a process of its own."""
+        import socket
+
         from rlvr_rewards.sandbox import _objects, _tester  # only the workers for tests have them
 
         ours, theirs = socket.socketpair()
@@ -96,38 +96,46 @@ class Worker:
         """Read the result pipe into the buffer until the child has ended, up to the wall and output limits."""
         watched, poller = os.pidfd_open(main), self.poller
         poller.register(watched, select.POLLIN)
-        open_ends = {results, watched}
-        if poller.poll(QUIET_MS):  # most programs end at once: let them, instead of waking up for every line
-            open_ends.discard(watched)
-            poller.unregister(watched)
-            end = min(end, time.monotonic() + STRAY_WRITER_S)
-        poller.register(results, select.POLLIN)
-        poller.register(self.requests, 0)  # only hang-up: the client has gone
         try:
-            return self._drain(main, watched, results, end, open_ends)
+            if poller.poll(QUIET_MS):  # most programs end at once: let them, instead of waking up for every line
+                return self._rest(results, 0)
+            poller.register(results, select.POLLIN)
+            poller.register(self.requests, 0)  # only hang-up: the client has gone
+            return self._follow(main, watched, results, end)
         finally:
-            for descriptor in (*open_ends, self.requests):
-                poller.unregister(descriptor)
+            poller.unregister(watched)
             os.close(watched)
 
-    def _drain(self, main: int, watched: int, results: int, end: float, open_ends: set[int]) -> tuple[int, int]:
-        poller, view, filled = self.poller, memoryview(self.buffer), 0
-        while open_ends:
-            wait = end - time.monotonic()
-            if wait <= 0:
-                return (_wire.TIMEOUT if watched in open_ends else _wire.OK), filled
-            for ready, event in poller.poll(wait * 1000):
-                if ready == self.requests:
+    def _follow(self, main: int, watched: int, results: int, end: float) -> tuple[int, int]:
+        """Read what a longer run writes while it writes it."""
+        poller, filled, closed = self.poller, 0, False
+        try:
+            while (wait := end - time.monotonic()) > 0:
+                ready = dict(poller.poll(wait * 1000))
+                if self.requests in ready:
                     self._abandon(main)
-                taken = os.readv(results, [view[filled : filled + MAX_READ]]) if ready == results else 0
-                filled += taken
-                if filled == len(view):
-                    return _wire.OUTPUT, filled
-                if not taken or (event & select.POLLHUP and taken < MAX_READ):  # the end of it: nobody writes any more
-                    poller.unregister(ready)
-                    open_ends.discard(ready)
-                    if ready == watched:
-                        end = min(end, time.monotonic() + STRAY_WRITER_S)
+                if watched in ready:
+                    return self._rest(results, filled)
+                if results in ready:
+                    taken = os.readv(results, [memoryview(self.buffer)[filled : filled + MAX_READ]])
+                    filled += taken
+                    if filled == len(self.buffer):
+                        return _wire.OUTPUT, filled
+                    if not taken:  # it closed its end, and runs on
+                        closed = True
+                        poller.unregister(results)
+            return _wire.TIMEOUT, filled
+        finally:
+            poller.unregister(self.requests)
+            if not closed:
+                poller.unregister(results)
+
+    def _rest(self, results: int, filled: int) -> tuple[int, int]:
+        """Read what an ended child left in its pipe: it alone had the other end, so there is an end of it."""
+        while taken := os.readv(results, [memoryview(self.buffer)[filled:]]):
+            filled += taken
+            if filled == len(self.buffer):
+                return _wire.OUTPUT, filled
         return _wire.OK, filled
 
     def _finish(self, main: int, helper: int, status: int, filled: int, started: float, cpu_s: int) -> None:
