@@ -4,12 +4,11 @@ A skip, an expected failure that a running test declares, and a test whose check
 What the author of the tests switched off for everyone (`@pytest.mark.skip`, `@unittest.skip`) is left out.
 """
 
-import asyncio
 import contextlib
 import inspect
 import itertools
+import sys
 import types
-import unittest
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -58,12 +57,12 @@ class Collector:
 
     def run(self) -> Iterator[tuple[str, str | None]]:
         """Run every test; yield its name and why it failed, None for a pass."""
-        module = self.module.__dict__
+        module, case = self.module.__dict__, getattr(sys.modules.get("unittest"), "TestCase", ())
         try:
             _call_if_there(module, "setup_module", self.module)
             _call_if_there(module, "setUpModule")
             for value in list(module.values()):
-                if isinstance(value, type) and issubclass(value, unittest.TestCase):
+                if isinstance(value, type) and issubclass(value, case):
                     yield from self._run_case(value)
                 else:
                     for item in self._items_of(value):
@@ -72,7 +71,7 @@ class Collector:
             _call_if_there(module, "teardown_module", self.module)
             _call_if_there(module, "tearDownModule")
         except BaseException as error:
-            yield "module", _why(error)
+            yield "module", reason_of(error)
 
     # -- collecting ----------------------------------------------------------------------------------------------------
 
@@ -84,7 +83,7 @@ class Collector:
         elif isinstance(value, type) and value.__name__.startswith("Test"):
             if "__init__" in value.__dict__:
                 return
-            for attribute in _in_order(value):
+            for attribute in in_order(value):
                 function = inspect.getattr_static(value, attribute)
                 function = getattr(function, "__func__", function)
                 if attribute.startswith("test") and isinstance(function, types.FunctionType):
@@ -134,13 +133,13 @@ class Collector:
         return seen
 
     def _autouse(self, item: Item) -> list[str]:
-        own = [value for name in _in_order(item.owner) if isinstance(value := getattr(item.owner, name, None), Fixture)
+        own = [value for name in in_order(item.owner) if isinstance(value := getattr(item.owner, name, None), Fixture)
                ] if item.owner else []  # fmt: skip
         return [entry.name for entry in [*self.fixtures.values(), *own] if entry.autouse]
 
     def _fixture(self, name: str, item: Item) -> Fixture | None:
         if item.owner is not None:
-            for attribute in _in_order(item.owner):
+            for attribute in in_order(item.owner):
                 found = inspect.getattr_static(item.owner, attribute, None)
                 if isinstance(found, Fixture) and found.name == name:
                     return found
@@ -164,8 +163,8 @@ class Collector:
                     function = item.function
                 _finish(function(**values))
         except BaseException as error:
-            return _why(error)
-        if Checks.executed == before and _first_line(item.function) in self.checking:
+            return reason_of(error)
+        if Checks.executed == before and first_line(item.function) in self.checking:
             return "no assertion ran"
         return None
 
@@ -183,15 +182,11 @@ class Collector:
             _call_method(instance, before, item.function)
             stack.callback(_call_method, instance, after, item.function)
 
-    def _run_case(self, case: type[unittest.TestCase]) -> Iterator[tuple[str, str | None]]:
-        if case.__module__ != self.module.__name__ or getattr(case, "__unittest_skip__", False):
-            return
-        names = [name for name in _in_order(case) if name.startswith("test") and callable(getattr(case, name))]
-        tests = [case(name) for name in names if not _switched_off(getattr(case, name))]
-        result = _CaseResult(self.checking)
-        unittest.TestSuite(tests).run(result)
-        for test in tests:
-            yield f"{case.__name__}.{test._testMethodName}", result.outcome(test)
+    def _run_case(self, case: type) -> Iterator[tuple[str, str | None]]:
+        from rlvr_rewards.sandbox import _cases  # only where `unittest` is loaded
+
+        if case.__module__ == self.module.__name__:
+            yield from _cases.run(case, self.checking)
 
 
 class _Resolver:
@@ -249,57 +244,10 @@ class _Resolver:
         raise Outcome(f"no fixture {name!r}")
 
 
-class _CaseResult(unittest.TestResult):
-    """Notes for each unittest test whether it passed."""
-
-    def __init__(self, checking: set[int]) -> None:
-        super().__init__()
-        self.checking, self.notes, self._before, self.module_error = checking, {}, 0, ""  # type: ignore[var-annotated]
-
-    def startTest(self, test: Any) -> None:
-        self._before = Checks.executed
-
-    def addSuccess(self, test: Any) -> None:
-        function = inspect.unwrap(getattr(type(test), test._testMethodName))
-        vacuous = Checks.executed == self._before and _first_line(function) in self.checking
-        self.notes.setdefault(id(test), "no assertion ran" if vacuous else None)
-
-    def _note(self, test: Any, error: Any) -> None:
-        why = _why(error[1])
-        if isinstance(test, unittest.TestCase):
-            self.notes[id(test)] = why
-        else:
-            self.module_error = why  # setUpClass or setUpModule failed
-
-    def addError(self, test: Any, err: Any) -> None:
-        self._note(test, err)
-
-    def addFailure(self, test: Any, err: Any) -> None:
-        self._note(test, err)
-
-    def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:
-        if err is not None:
-            self._note(test, err)
-
-    def addSkip(self, test: Any, reason: str) -> None:
-        self.notes[id(test)] = f"skipped: {reason}"
-
-    def addExpectedFailure(self, test: Any, err: Any) -> None:
-        self.notes[id(test)] = None
-
-    def addUnexpectedSuccess(self, test: Any) -> None:
-        self.notes[id(test)] = "passed against expectation"
-
-    def outcome(self, test: Any) -> str | None:
-        """Return why the test failed, None for a pass."""
-        found: str | None = self.notes.get(id(test), self.module_error or "did not run")
-        return found
-
-
 # -- small helpers --------------------------------------------------------------------------------------------------
 
 
-def _why(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
     try:
         return f"{type(error).__name__}: {error}"[:300]
     except BaseException:
@@ -307,7 +255,11 @@ def _why(error: BaseException) -> str:
 
 
 def _finish(result: Any) -> Any:
-    return asyncio.run(result) if inspect.iscoroutine(result) else result
+    if not inspect.iscoroutine(result):
+        return result
+    import asyncio  # a large package, and few tests need it
+
+    return asyncio.run(result)
 
 
 def _arguments(function: Callable[..., Any]) -> list[str]:
@@ -326,11 +278,11 @@ def _layers(function: Any) -> Iterator[Any]:
         function = getattr(function, "__wrapped__", None)
 
 
-def _first_line(function: Any) -> int:
+def first_line(function: Any) -> int:
     return int(inspect.unwrap(function).__code__.co_firstlineno)
 
 
-def _in_order(owner: type | None) -> list[str]:
+def in_order(owner: type | None) -> list[str]:
     """Return the attributes of a class, those of its bases first, in the order of the source."""
     seen: dict[str, None] = {}
     for kind in reversed(owner.__mro__ if owner else ()):
@@ -358,10 +310,6 @@ def _left_out(mark: Mark) -> bool:
     if mark.name in ("skip", "xfail"):
         return True
     return mark.name == "_skipif_environment" and bool(mark.args and mark.args[0])
-
-
-def _switched_off(method: Any) -> bool:
-    return bool(getattr(method, "__unittest_skip__", False))
 
 
 def _parameter_sets(mark: Mark) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:

@@ -2,7 +2,6 @@
 
 import ast
 import builtins
-import importlib.abc
 import importlib.machinery
 import inspect
 import io
@@ -18,8 +17,8 @@ def module_name(path: str) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports the Python files among them.
+class Finder:
+    """Imports the Python files among them. It derives from nothing: `importlib.abc` would import all of `tempfile`.
 
     Args:
         files: Text by relative path.
@@ -35,7 +34,11 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """Return a spec for a module that is among the files."""
         if fullname not in self._sources and fullname not in self._packages:
             return None
-        return importlib.machinery.ModuleSpec(fullname, self, is_package=fullname in self._packages)
+        loader: Any = self
+        return importlib.machinery.ModuleSpec(fullname, loader, is_package=fullname in self._packages)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
+        """Leave the making of the module to the import system."""
 
     def exec_module(self, module: types.ModuleType) -> None:
         """Run the module."""

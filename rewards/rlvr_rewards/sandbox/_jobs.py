@@ -32,16 +32,26 @@ class Limits:
 
 @dataclass(frozen=True)
 class Job:
-    """One run of a program: the mode, one payload a child, and the limits."""
+    """One run of a program.
+
+    Attributes:
+        mode: How it is run.
+        payloads: One a child.
+        limits: What bounds it.
+        rich: Mode `split`: the worker should have the large packages of tests loaded.
+    """
 
     mode: Mode
     payloads: tuple[dict[str, Any], ...]
     limits: Limits
+    rich: bool = False
 
     @property
     def kind(self) -> Kind:
         """The kind of worker that it needs."""
-        return "tests" if self.mode == "split" else "program"
+        if self.mode != "split":
+            return "program"
+        return "rich tests" if self.rich else "tests"
 
     def frames(self) -> bytes:
         """Return the request as bytes."""

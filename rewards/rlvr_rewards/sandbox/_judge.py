@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rlvr_rewards.sandbox import _codec, _decode
+from rlvr_rewards.sandbox import _codec, _decode, _source
 from rlvr_rewards.sandbox._jobs import Grading, Job, Limits, Result
 from rlvr_rewards.sandbox._plan import Case, Plan
 from rlvr_rewards.sandbox._values import Check
@@ -63,9 +63,12 @@ def grade(code: str, plan: Plan, options: Options) -> Grading[Outcome]:
         if outcome is not None:
             return outcome
     left = _shortened(options.limits, spent)
-    tests = {"code": code, "tests": plan.source, "style": plan.style, "files": dict(plan.files),
-             "in_place": options.in_place, "partial": options.partial}  # fmt: skip
-    result = yield Job("split", ({"code": code, "main": options.as_main}, tests), left)
+    texts = tuple(plan.files.values())
+    packed = _source.packed(plan.source, texts, plan.style, options.partial)
+    tests = {"code": code, "tests": packed, "style": plan.style, "files": dict(plan.files),
+             "in_place": options.in_place}  # fmt: skip
+    rich = _source.is_rich(code, plan.source, *texts)
+    result = yield Job("split", ({"code": code, "main": options.as_main}, tests), left, rich)
     outcome = _judge_reports(result, plan)
     outcome.seconds += spent
     return outcome

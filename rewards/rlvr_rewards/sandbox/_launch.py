@@ -17,16 +17,18 @@ Level = Literal["bwrap+landlock+seccomp", "bwrap+seccomp", "landlock+seccomp"]
 # The strongest first.
 LEVELS: tuple[Level, ...] = ("bwrap+landlock+seccomp", "bwrap+seccomp", "landlock+seccomp")
 
-Kind = Literal["program", "tests"]
-# In the order of import. A worker for plain values and scripts stays small, since every fork copies its page tables; a
-# worker for tests also holds the tester.
+Kind = Literal["program", "tests", "rich tests"]
+_PROGRAM = ("_wire", "_syscalls", "_kernel", "_codec", "_candidate")
+_TESTS = (
+    "_decode", "_link", "_objects", "_files", "_pytest_face", "_collect", "_remote", "_session", "_tester"
+)  # fmt: skip
+# In the order of import. Workers stay as small as can be, since every fork copies their page tables: one for plain
+# values and scripts has no tester, and only one for rich tests has the large packages that few tests use.
 WORKER_MODULES: dict[Kind, tuple[str, ...]] = {
-    "program": ("_wire", "_syscalls", "_kernel", "_codec", "_candidate", "_child", "_worker"),
-    "tests": (
-        "_wire", "_syscalls", "_kernel", "_codec", "_decode", "_link", "_candidate", "_objects", "_source", "_files",
-        "_pytest_face", "_collect", "_remote", "_session", "_tester", "_child", "_worker",
-    ),
-}  # fmt: skip
+    "program": (*_PROGRAM, "_child", "_worker"),
+    "tests": (*_PROGRAM, *_TESTS, "_child", "_worker"),
+    "rich tests": (*_PROGRAM, *_TESTS, "_cases", "_child", "_worker"),
+}
 # Unused by distributions; each worker takes another one, so that process counts of parallel samples never add up.
 FIRST_UID, UIDS = 61_000, 4_000
 SYSTEM_PATHS = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/local/lib", "/usr/share/zoneinfo", "/etc/ld.so.cache")
@@ -105,7 +107,7 @@ def command(level: Level, kind: Kind, index: int, preload: tuple[str, ...]) -> C
     config: dict[str, Any] = {
         "read_only": readable, "landlock": level != "bwrap+seccomp", "packages": packages, "preload": list(preload),
         "uid": FIRST_UID + (os.getpid() * 37 + index) % UIDS if root else None,
-        "user_namespace": level.startswith("bwrap") and not root, "tests": kind == "tests",
+        "user_namespace": level.startswith("bwrap") and not root, "kind": kind,
     }  # fmt: skip
     # -S: no site-packages; -P: no working folder on the path; the environment is ours, so -E would only undo the seed.
     python = [interpreter(), "-s", "-S", "-B", "-P", "-c", BOOTSTRAP]

@@ -3,7 +3,6 @@
 Nothing here is trusted: it runs beside the program, in the same process.
 """
 
-import asyncio
 import builtins
 import inspect
 import io
@@ -15,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rlvr_rewards.sandbox import _codec, _decode
-from rlvr_rewards.sandbox._candidate import load, plain, text_of
+from rlvr_rewards.sandbox._candidate import WARM_UP, WARM_UPS, load, plain, text_of
 from rlvr_rewards.sandbox._link import Closed, Link, Message
 
 MAX_OUTPUT = 65536
@@ -260,7 +259,7 @@ class ObjectServer:
         named = {name: self.decode(value) for name, value in kwargs.items()}
         result = function(*values, **named)
         if inspect.iscoroutine(result) and inspect.iscoroutinefunction(function):
-            result = asyncio.run(result)
+            result = _run(result)
         answer: Message = {"v": self.encode(result)}
         if in_place:
             answer["m"] = [self._or_none(value) for value in values]
@@ -294,7 +293,7 @@ class ObjectServer:
             subject[values[0]] = values[1]
             result = None
         elif name == "__await__":
-            result = asyncio.run(_awaited(subject))
+            result = _run(_awaited(subject))
         else:
             result = getattr(subject, name)(*values)
         return {"v": self.encode(result)}
@@ -342,6 +341,12 @@ def array(kind: Any, shape: Any, items: Any) -> Any:
     return numpy.array(values, dtype=kind).reshape([int(size) for size in shape])
 
 
+def _run(coroutine: Any) -> Any:
+    import asyncio  # a large package, and few programs need it
+
+    return asyncio.run(coroutine)
+
+
 async def _awaited(awaitable: Any) -> Any:
     return await awaitable
 
@@ -377,3 +382,16 @@ def serve_objects(payload: dict[str, Any], descriptor: int) -> None:
             server.link.answer(server.link.receive())
     except Closed:
         return
+
+
+def warm_up() -> None:
+    """Do once what the program's process does for every test, on a program that is known; see `_candidate.warm_up`."""
+    for _ in range(WARM_UPS):
+        server = ObjectServer(-1)
+        server.serve(["code", WARM_UP, False])
+        (space,) = [value for value in server.objects if type(value) is types.ModuleType]
+        number = server.number(space)
+        call = ["call", server.number(space.f), [{"t": [1, "a"]}], {}, False]
+        for request in (["public"], ["get", number, "f"], call):
+            _codec.dumps(server.serve(request))
+        del sys.modules["candidate"]

@@ -22,7 +22,7 @@ from rlvr_rewards.sandbox._errors import SandboxUnavailable
 from rlvr_rewards.sandbox._jobs import Grading, Job, Result, T
 from rlvr_rewards.sandbox._launch import ENVIRONMENT, Kind, Level, command, start_message, worker_sources
 
-KINDS: tuple[Kind, ...] = ("program", "tests")
+KINDS: tuple[Kind, ...] = ("program", "tests", "rich tests")
 START_S = 60.0  # a worker that takes longer to start does not work
 GRACE_S = 5.0  # beyond a job's own wall limit, before the worker itself counts as stuck
 

@@ -8,7 +8,6 @@ import sys
 import types
 from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
 from rlvr_rewards.sandbox import _codec, _decode
 from rlvr_rewards.sandbox._link import Closed, Link, Message
@@ -45,6 +44,13 @@ FORWARDED = (
     ("builtins", "input"), ("builtins", "print"), ("builtins", "open"), ("time", "sleep"), ("time", "time"),
     ("random", "random"), ("random", "randint"), ("random", "choice"), ("random", "shuffle"),
 )  # fmt: skip
+_ORIGINALS = {key: getattr(importlib.import_module(key[0]), key[1]) for key in FORWARDED}
+
+
+def is_mock(value: Any) -> bool:
+    """Return whether it is one of `unittest.mock`'s; there is none before that is imported."""
+    mock = sys.modules.get("unittest.mock")
+    return mock is not None and isinstance(value, mock.NonCallableMock)
 
 
 class Session:
@@ -68,8 +74,7 @@ class Session:
         self.changed = False
         self.raised: list[BaseException] = []
         self._stdin: Any = sys.stdin
-        self._originals = {key: getattr(importlib.import_module(key[0]), key[1]) for key in FORWARDED}
-        self._sent = dict(self._originals)
+        self._sent = dict(_ORIGINALS)
 
     # -- asking the program --------------------------------------------------------------------------------------------
 
@@ -121,15 +126,15 @@ class Session:
             if current is sent:
                 continue
             self._sent[key] = current
-            if key == ("builtins", "open") and not isinstance(current, mock.Mock):
+            if key == ("builtins", "open") and not is_mock(current):
                 continue  # the tester's own, which knows the files of the tests
-            node = {"std": list(key)} if current is self._originals[key] else self.encode(current)
+            node = {"std": list(key)} if current is _ORIGINALS[key] else self.encode(current)
             self.ask("patch", *key, node)
         if sys.stdin is not self._stdin:
             self._stdin = sys.stdin
             text = sys.stdin.read() if isinstance(sys.stdin, io.StringIO) else ""
             self.ask("stdin", text, None)
-            self._sent["builtins", "input"] = self._originals["builtins", "input"]
+            self._sent["builtins", "input"] = _ORIGINALS["builtins", "input"]
 
     # -- values --------------------------------------------------------------------------------------------------------
 
@@ -282,7 +287,7 @@ class Session:
         """Return whether the program may look into the object: instances of the tests' own classes, and mocks."""
         if isinstance(subject, type | types.FunctionType | types.MethodType | types.ModuleType):
             return False
-        return type(subject).__module__ in self.test_modules or isinstance(subject, mock.NonCallableMock)
+        return type(subject).__module__ in self.test_modules or is_mock(subject)
 
     def _export(self, value: Any, depth: int) -> Any:
         if isinstance(value, Remote) or isinstance(type(value), RemoteMeta):
@@ -305,7 +310,7 @@ class Session:
             if base is value:
                 raise _codec.Unsupported(f"a value of type {type(value).__name__}")
             return _codec.encode(base, self._export, depth)
-        if self._is_of_tests(value) and not self.in_place and not isinstance(value, mock.NonCallableMock):
+        if self._is_of_tests(value) and not self.in_place and not is_mock(value):
             value = self._copy(value)
         kind: Any = type(value)
         operations = [name for name in OPERATIONS if name in special_methods(kind)]

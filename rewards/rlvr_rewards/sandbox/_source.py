@@ -1,12 +1,17 @@
 """Reads tests as text: which names they use, where they assert, what they define. Executes nothing."""
 
 import ast
-from collections.abc import Iterator
+import functools
+import marshal
+import re
+import warnings
 from dataclasses import dataclass, field
+from types import CodeType
+
+from rlvr_rewards.sandbox._wire import CHECK, FAILED
 
 # A `skipif` that looks only at these cannot be steered by the program: a true one removes the test, and fails nothing.
 ENVIRONMENT_NAMES = frozenset({"sys", "os", "platform", "pytest", "unittest", "shutil", "importlib"})
-CHECK, FAILED = "__rlvr_check__", "__rlvr_failed__"
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -179,8 +184,42 @@ def checking_lines(tree: ast.Module) -> set[int]:
     return found
 
 
-def functions_in(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Yield every function definition."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
+# What is loaded only in workers for rich tests.
+_RICH = re.compile(r"\b(?:unittest|mock|asyncio|async|await|statistics|decimal|fractions)\b")
+
+
+def is_rich(*texts: str) -> bool:
+    """Return whether tests or programs name large packages that should not be imported anew for each of them."""
+    return any(_RICH.search(text) for text in texts)
+
+
+@functools.lru_cache(maxsize=1024)
+def packed(tests: str, files: tuple[str, ...], style: str, partial: bool) -> bytes:
+    """Return all that a tester needs of the tests, read and compiled once for all programs that face them.
+
+    Args:
+        tests: Their source, which parses.
+        files: The texts that belong to them.
+        style: `assert` or `pytest`.
+        partial: Each passed assertion is worth something, so one that fails must not hide the later ones.
+    """
+    tree = ast.parse(tests)
+    soft = partial and style == "assert" and not has_tests(tree)
+    checking, called, mentioned = checking_lines(tree), called_names(tree), names_in(tree)
+    for text in files:
+        mentioned |= names_in_text(text)
+    groups = [(group.line, _compiled(group.code), group.asserts, group.defines, group.in_tests, group.checks)
+              for group in instrument(tree, soft)]  # fmt: skip
+    return marshal.dumps(
+        {"groups": groups, "soft": soft, "checking": checking, "called": called, "mentioned": mentioned}
+    )
+
+
+def _compiled(code: ast.Module) -> CodeType | str:
+    """Return a statement as code, or why it is none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return compile(code, "test_candidate.py", "exec", dont_inherit=True)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            return f"{type(error).__name__}: {error}"

@@ -4,20 +4,18 @@ Reports are frames: `{"load": [name, text]}` when the program does not load, els
 each test and `{"done": passed}` at the end. Without that last frame nothing has passed.
 """
 
-import ast
 import builtins
 import importlib
+import marshal
 import os
 import signal
 import struct
 import sys
 import time
 import types
-import unittest
-from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-from rlvr_rewards.sandbox import _codec, _files, _pytest_face, _source
+from rlvr_rewards.sandbox import _codec, _files, _pytest_face, _wire
 from rlvr_rewards.sandbox._collect import Collector
 from rlvr_rewards.sandbox._link import Closed
 from rlvr_rewards.sandbox._session import Session
@@ -91,11 +89,22 @@ def describe(error: BaseException) -> str:
         return type(error).__name__
 
 
+class Group(NamedTuple):
+    """One statement of the tests' top level; see `_source.Group`. A text in place of code says why it is none."""
+
+    line: int
+    code: types.CodeType | str
+    asserts: list[int]
+    defines: bool
+    in_tests: bool
+    checks: bool
+
+
 class Tester:
     """Runs one row.
 
     Args:
-        payload: `tests`, `style`, `files`, `in_place`, `partial`, `code` (for tests that read it as text).
+        payload: `tests` (see `_source.packed`), `style`, `files`, `in_place`, `code` (for tests that read it as text).
         link: The socket to the program.
         results: The result pipe.
         candidate_pid: The program's process, for its processor time.
@@ -103,15 +112,13 @@ class Tester:
 
     def __init__(self, payload: dict[str, Any], link: int, results: int, candidate_pid: int) -> None:
         self.payload, self.report = payload, Report(results)
-        self.tree = ast.parse(payload["tests"])
-        self.mentioned = _source.names_in(self.tree)
-        for text in payload["files"].values():
-            self.mentioned |= _source.names_in_text(text)
+        self.tests: dict[str, Any] = marshal.loads(payload["tests"])
+        self.mentioned: set[str] = self.tests["mentioned"]
         self.session = Session(link, self.mentioned, payload["in_place"])
         self.session.test_modules = {TESTS, *map(_files.module_name, payload["files"])}
         self.runs: dict[int, list[int]] = {}  # assertion: times run, times failed
         # One failing assertion must not hide the later ones where each of them is worth something.
-        self.soft = payload["partial"] and payload["style"] == "assert" and not _source.has_tests(self.tree)
+        self.soft: bool = self.tests["soft"]
         _measure_candidate(candidate_pid)
 
     def run(self) -> None:
@@ -124,7 +131,7 @@ class Tester:
         if type(loaded.get("v")) is not int:
             self.report.send({"load": ["error", self._load_error(loaded)]})
             return
-        module = self._prepare(CandidateModule(self.session, loaded["v"], _source.called_names(self.tree)))
+        module = self._prepare(CandidateModule(self.session, loaded["v"], self.tests["called"]))
         completed = self._run_statements(module)
         if completed or self.soft:
             self._run_items(module)
@@ -141,8 +148,10 @@ class Tester:
         sys.meta_path.insert(0, _files.Finder(files))
         _files.serve({**files, "candidate.py": self.payload["code"]})
         _files.give_source(self.payload["code"])
-        _count_unittest_checks()
-        unittest.main = lambda *_, **__: None  # type: ignore[assignment]
+        if "unittest" in sys.modules:
+            from rlvr_rewards.sandbox import _cases
+
+            _cases.prepare()
         module = types.ModuleType(TESTS)
         module.__file__ = f"/{TESTS}.py"
         module.__dict__["__builtins__"] = builtins
@@ -157,9 +166,9 @@ class Tester:
 
     def _run_statements(self, module: types.ModuleType) -> bool:
         """Run the tests' top level, statement by statement; return whether all of it ran and held."""
-        groups = _source.instrument(self.tree, self.soft)
+        groups = [Group(*group) for group in self.tests["groups"]]
         self.runs = {number: [0, 0] for group in groups for number in group.asserts}
-        module.__dict__[_source.CHECK], module.__dict__[_source.FAILED] = self._check, self._failed
+        module.__dict__[_wire.CHECK], module.__dict__[_wire.FAILED] = self._check, self._failed
         completed = True
         for group in groups:
             why = self._run_group(group, module)
@@ -173,14 +182,16 @@ class Tester:
                     completed = self._report_group(group, None) and completed
         return completed
 
-    def _run_group(self, group: _source.Group, module: types.ModuleType) -> str | None:
+    def _run_group(self, group: Group, module: types.ModuleType) -> str | None:
+        if isinstance(group.code, str):
+            return group.code
         try:
-            exec(compile(group.code, f"{TESTS}.py", "exec"), module.__dict__)
+            exec(group.code, module.__dict__)
         except BaseException as error:
             return describe(error)
         return None
 
-    def _report_group(self, group: _source.Group, why: str | None) -> bool:
+    def _report_group(self, group: Group, why: str | None) -> bool:
         """Report the assertions of one statement; return whether all is well with it."""
         ran = [number for number in group.asserts if self.runs[number][0] or self.runs[number][1]]
         fine = True
@@ -218,24 +229,8 @@ class Tester:
             space: dict[str, Any] = {"__name__": "conftest"}
             exec(compile(conftest, "conftest.py", "exec"), space)
             spaces.append(space)
-        checking = _source.checking_lines(ast.parse(self.payload["tests"]))
-        for name, why in Collector(module, spaces, checking).run():
+        for name, why in Collector(module, spaces, self.tests["checking"]).run():
             self.report.unit(name, why is None, why or "")
-
-
-def _count_unittest_checks() -> None:
-    """Let every `self.assertX(...)` count as a check."""
-
-    def counted(method: Callable[..., Any]) -> Callable[..., Any]:
-        def check(*args: Any, **kwargs: Any) -> Any:
-            _pytest_face.count_check()
-            return method(*args, **kwargs)
-
-        return check
-
-    for name in dir(unittest.TestCase):
-        if name.startswith("assert"):
-            setattr(unittest.TestCase, name, counted(getattr(unittest.TestCase, name)))
 
 
 def _measure_candidate(pid: int) -> None:
@@ -254,3 +249,17 @@ def run(payload: dict[str, Any], link: int, results: int, candidate_pid: int) ->
     """Run a row's tests; the reports go to `results`."""
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # the program may end at any moment
     Tester(payload, link, results, candidate_pid).run()
+
+
+def warm_up() -> None:
+    """Do once what every tester does, on tests that ask no program; see `_candidate.warm_up`."""
+    null = os.open("/dev/null", os.O_WRONLY)
+    module = types.ModuleType(TESTS)
+    exec("def test_f(): assert [1] == [1]", module.__dict__)
+    for _ in range(10):
+        report = Report(null)
+        for name, why in Collector(module, [], {1}).run():
+            report.unit(name, why is None, why or "")
+        session = Session(null, set(), False)
+        session.decode(session.encode([(1, "a"), {"b": None}]))
+    os.close(null)

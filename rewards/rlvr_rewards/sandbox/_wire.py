@@ -17,3 +17,6 @@ REQUEST = struct.Struct("<BdIIIII")
 # seconds, peak memory in KB, bytes that follow.
 ANSWER = struct.Struct("<BiiddII")
 NO_HELPER = -(1 << 31)
+
+# What instrumented assertions of tests call, in the tester's process.
+CHECK, FAILED = "__rlvr_check__", "__rlvr_failed__"

@@ -32,11 +32,11 @@ class Worker:
 
     Args:
         config: `read_only` (paths), `landlock` (bool), `uid` (int or None), `user_namespace` (bool), `packages`
-            (folders with installed packages), `preload` (modules to import once).
+            (folders with installed packages), `preload` (modules to import once), `kind`.
     """
 
     def __init__(self, config: dict[str, Any]) -> None:
-        self.start = _child.Start(config)
+        self.start, self.for_tests = _child.Start(config), config["kind"] != "program"
         self.requests, self.answers = self.start.requests, self.start.answers
         self.poller = select.poll()
         self.buffer = mmap.mmap(-1, MAX_READ)
@@ -47,6 +47,11 @@ class Worker:
             signal.signal(number, signal.SIG_DFL)  # as in a fresh program; the children inherit it
         self.start.bind_worker()
         _candidate.warm_up()
+        if self.for_tests:
+            from rlvr_rewards.sandbox import _objects, _tester  # only the workers for tests have them
+
+            _objects.warm_up()
+            _tester.warm_up()
         gc.collect()
         gc.freeze()
         ready = json.dumps(self.start.facts).encode()
@@ -183,7 +188,7 @@ def main(config: dict[str, Any]) -> NoReturn:
         setattr(builtins, name, _sitebuiltins.Quitter(name, "Ctrl-D (i.e. EOF)"))
     _import_random()
     sys.path.extend(config["packages"])
-    for name in (*COMMON_MODULES, *(MODULES_FOR_TESTS if config["tests"] else ()), *config["preload"]):
+    for name in (*COMMON_MODULES, *MODULES_FOR_TESTS[config["kind"]], *config["preload"]):
         __import__(name)
     Worker(config).serve()
 
@@ -203,7 +208,11 @@ COMMON_MODULES = (
     "bisect", "collections", "copy", "datetime", "functools", "heapq", "itertools", "json", "math", "operator",
     "random", "re", "string", "typing",
 )  # fmt: skip
-MODULES_FOR_TESTS = (
-    "abc", "ast", "asyncio", "dataclasses", "decimal", "enum", "fractions", "inspect", "io", "numbers", "statistics",
-    "textwrap", "traceback", "unittest", "unittest.mock",
-)  # fmt: skip
+_TESTERS_OWN = ("contextlib", "dataclasses", "enum", "inspect", "io", "socket", "textwrap", "traceback")
+MODULES_FOR_TESTS = {
+    "program": (),
+    "tests": _TESTERS_OWN,
+    "rich tests": (
+        *_TESTERS_OWN, "asyncio", "decimal", "fractions", "numbers", "statistics", "unittest", "unittest.mock"
+    ),
+}  # fmt: skip
