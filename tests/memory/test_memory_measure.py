@@ -29,6 +29,19 @@ def test_two_real_steps_agree_with_the_estimate_to_the_byte(tiny_model: Path, ad
         assert abs(entry.error) < 0.001, entry
     assert result.device == "cpu"
     assert result.environment["completion_lengths"] == [8, 8]
+    assert result.environment["prompt_lengths"] == [5, 5]
+
+
+@pytest.mark.slow
+def test_a_dtype_that_only_the_setup_states_is_the_one_that_is_loaded(tiny_model: Path) -> None:
+    setup = parse_setup(
+        {"model": {"path": ".", "dtype": "bf16", "attn": "eager"}, "hardware": {"device": "cpu"},
+         "dataset": {"max_prompt_tokens": 33}}
+    )  # fmt: skip
+    result = measure(CONFIG | {"load_best_model_at_end": True, "num_iterations": 2}, setup, Workspace.open(tiny_model))
+    for entry in result.comparison:
+        assert abs(entry.error) < 0.001, entry
+    assert set(result.environment["prompt_lengths"]) == {33}
 
 
 @pytest.mark.slow

@@ -33,6 +33,13 @@ _MEANINGS = {
 }
 
 
+# Variables by which torch, accelerate and transformers know that they are one of several processes.
+_LAUNCH = frozenset(
+    {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_RANK", "MASTER_ADDR", "MASTER_PORT"}
+    | {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS"}
+)
+
+
 class MeasurementError(UserError):
     """The two steps could not be run."""
 
@@ -60,14 +67,20 @@ def measure(
     plan = read_plan(config, setup, version, workspace)
     _measurable(plan, interpreter)
     result = _run(plan, config, setup, workspace, interpreter)
-    answer = estimate(config, _on_this_device(setup, result), trl_version=version, workspace=workspace)
+    measured = _as_measured(setup, result)
+    answer = estimate(config, measured, trl_version=version, workspace=workspace)
     return MemoryMeasurement(
         device=str(result["device"]),
         steps=STEPS,
         estimate=answer,
-        comparison=_compare(answer, plan, result["bytes"]),
+        comparison=_compare(answer, read_plan(config, measured, version, workspace), result["bytes"]),
         versions=result["versions"],
-        environment={"completion_lengths": result["lengths"], "total_memory": result["total_memory"]},
+        environment={
+            "completion_lengths": result["lengths"],
+            "prompt_lengths": result["prompts"],
+            "total_memory": result["total_memory"],
+            "used_at_start": result["bytes"].get("used_at_start", 0),
+        },
     )
 
 
@@ -90,7 +103,7 @@ def _measurable(plan: Plan, interpreter: Interpreter) -> None:
 def _run(
     plan: Plan, config: Mapping[str, Any], setup: Setup, workspace: Workspace, interpreter: Interpreter
 ) -> dict[str, Any]:
-    stated = dict(config)
+    stated = dict(config) | {"model_init_kwargs": _init_kwargs(config, plan)}
     stated |= {"max_completion_length": plan.completion, "optim": plan.optim, "per_device_train_batch_size": plan.batch}
     if plan.on_cpu:
         stated["use_cpu"] = True
@@ -106,17 +119,47 @@ def _run(
         return _child(spec, Path(folder), interpreter, on_cpu=plan.on_cpu)
 
 
+def _init_kwargs(config: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
+    """The keyword arguments of from_pretrained: as stated, in transformers' spelling, with what the setup adds."""
+    kwargs = dict(config.get("model_init_kwargs") or {})
+    name = next((key for key in ("dtype", "torch_dtype") if kwargs.get(key) is not None), "dtype")
+    if kwargs.get(name) != "auto" and (name in kwargs or plan.dtype != "float32"):
+        kwargs[name] = plan.dtype
+    if plan.attention != "sdpa":
+        kwargs.setdefault("attn_implementation", plan.attention)
+    return kwargs
+
+
+def _environment(code: Path, *, on_cpu: bool) -> dict[str, str]:
+    """The child's environment: one visible GPU, no traces of a distributed launch.
+
+    With several GPUs in sight transformers would spread the model over them (device_map 'auto') and wrap it in
+    DataParallel.
+    """
+    kept = {key: value for key, value in os.environ.items() if key not in _LAUNCH and not key.startswith("ACCELERATE_")}
+    visible = "" if on_cpu else os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip()
+    return {
+        **kept,
+        "PYTHONPATH": str(code),
+        "PYTHONUTF8": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "CUDA_VISIBLE_DEVICES": visible,
+    }
+
+
 def _child(spec: Mapping[str, Any], folder: Path, interpreter: Interpreter, *, on_cpu: bool) -> dict[str, Any]:
     code = write_code_folder(folder / "code", ("memory/worker.py",))
     (folder / "spec.json").write_text(json.dumps(spec), encoding="utf-8")
     out = folder / "result.json"
-    environment = {**os.environ, "PYTHONPATH": str(code), "PYTHONUTF8": "1", "TOKENIZERS_PARALLELISM": "false"}
-    if on_cpu:
-        environment["CUDA_VISIBLE_DEVICES"] = ""
     command = [str(interpreter.path), "-m", "grpo_rlvr.memory.worker", str(folder / "spec.json"), str(out)]
     try:
         done = subprocess.run(
-            command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT_S
+            command,
+            cwd=folder,
+            env=_environment(code, on_cpu=on_cpu),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=TIMEOUT_S,
         )
     except subprocess.TimeoutExpired:
         raise MeasurementError(f"two steps took more than {TIMEOUT_S} s", remedy="Measure a smaller batch.") from None
@@ -125,12 +168,30 @@ def _child(spec: Mapping[str, Any], folder: Path, interpreter: Interpreter, *, o
         raise MeasurementError(f"the measuring process died with code {done.returncode}: ...{tail}")
     result: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
     if "error" in result:
-        raise MeasurementError(
-            f"the two steps failed: {result['error'][:800]}",
-            where="measuring process",
-            remedy="Run `grpo-rlvr check` on the config; out of memory here is an answer too.",
-        )
+        raise _failure(result)
     return result
+
+
+def _failure(result: Mapping[str, Any]) -> MeasurementError:
+    reason = str(result["error"])[:800]
+    if result.get("no_gpu"):
+        return MeasurementError(
+            f"there is no CUDA GPU to measure on ({reason})",
+            where="this machine",
+            remedy="Peaks need a GPU. On the CPU, weights, gradients and optimizer can be measured: set "
+            "hardware.device to 'cpu'. The estimate itself needs no GPU.",
+        )
+    if reason.startswith(("OutOfMemoryError", "MemoryError")):
+        return MeasurementError(
+            f"the run is out of memory ({reason})",
+            where="measuring process",
+            remedy="That is the answer: this config does not fit. Without --measure the levers are ranked.",
+        )
+    return MeasurementError(
+        f"the two steps failed: {reason}",
+        where="measuring process",
+        remedy="Run `grpo-rlvr check` on the config.",
+    )
 
 
 def _model_path(setup: Setup, workspace: Workspace) -> str:
@@ -153,11 +214,15 @@ def _targets(plan: Plan) -> str | list[str]:
     return "all-linear" if targets == ALL_LINEAR else list(targets)
 
 
-def _on_this_device(setup: Setup, result: Mapping[str, Any]) -> Setup:
-    if result["device"] == "cpu":
-        return setup
-    hardware = {**setup.section("hardware"), "gpu": result["device"], "gpu_mem_gb": result["total_memory"] / GB}
-    return Setup({**setup.sections, "hardware": hardware}, setup.unused)
+def _as_measured(setup: Setup, result: Mapping[str, Any]) -> Setup:
+    """The setup with the card and the prompt length that the run really had."""
+    sections = dict(setup.sections)
+    if result["prompts"]:
+        sections["dataset"] = {**setup.section("dataset"), "max_prompt_tokens": max(result["prompts"])}
+    if result["device"] != "cpu":
+        card = {"gpu": result["device"], "gpu_mem_gb": result["total_memory"] / GB}
+        sections["hardware"] = {**setup.section("hardware"), **card}
+    return Setup(sections, setup.unused)
 
 
 def _compare(answer: MemoryEstimate, plan: Plan, sizes: Mapping[str, int]) -> list[TermComparison]:
@@ -169,7 +234,11 @@ def _compare(answer: MemoryEstimate, plan: Plan, sizes: Mapping[str, int]) -> li
     ]
     for reading, words in _MEANINGS.items():
         phase, _, meter = words.partition(" peak, ")
-        pairs.append((words, _peak(answer, phase, meter) * GB, sizes.get(reading)))
+        # vLLM shares the process: torch's own counters then hold a part of the engine as well.
+        if meter == "device" or plan.engine.mode != "colocate":
+            pairs.append((words, _peak(answer, phase, meter) * GB, sizes.get(reading)))
+    if plan.engine.mode != "colocate":
+        pairs.append(("context and libraries", plan.devices.context_gb * GB, sizes.get("outside_allocator")))
     return [
         TermComparison(
             name=name,
@@ -183,8 +252,11 @@ def _compare(answer: MemoryEstimate, plan: Plan, sizes: Mapping[str, int]) -> li
 
 
 def _peak(answer: MemoryEstimate, name: str, meter: str) -> float:
-    phase = next(phase for phase in answer.phases if phase.name == name)
-    if meter == "device":
-        return phase.peak_gb
+    # The trainer scores the answers, without gradients, in the call that generates them.
+    names = ("generation", "logprob") if name == "generation" else (name,)
     outside = {"context", "vllm_pool", "vllm_residue"} | ({"allocator"} if meter == "allocated" else set())
-    return sum(term.gb for term in phase.terms if term.name not in outside)
+    return max(
+        phase.peak_gb if meter == "device" else sum(term.gb for term in phase.terms if term.name not in outside)
+        for phase in answer.phases
+        if phase.name in names
+    )
