@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,7 @@ class Chromium:
         os.close(answers)
         self.buffer, self.next, self.events = b"", 1, []
         self.session: str | None = None
+        self.frame_session: str | None = None
         target = next(t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "page")
         self.session = self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):
@@ -91,8 +94,10 @@ class Chromium:
 
     def open(self, url: str) -> None:
         """Load a page from scratch."""
-        self.call("Page.navigate", url="about:blank")
-        self.call("Page.navigate", url=url)
+        self.frame_session = None
+        # Two loads of one address in a row can lose the second's answer; a blank page between two makes the load whole.
+        for address in dict.fromkeys(("about:blank", url)):
+            self.call("Page.navigate", url=address)
 
     def run(self, expression: str) -> Any:
         """Return the value of a JavaScript expression; promises are awaited."""
@@ -111,6 +116,24 @@ class Chromium:
         )
         return self.run(wait)
 
+    @contextmanager
+    def frame(self) -> Iterator[None]:
+        """Speak to the page's sandboxed frame, a target of its own, while the context lasts."""
+        page, self.session = self.session, None
+        try:
+            self.session = self.frame_session = self.frame_session or self._attach_to_frame()
+            yield
+        finally:
+            self.session = page
+
+    def _attach_to_frame(self) -> str:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            frame = next((t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "iframe"), None)
+            if frame:
+                return str(self.call("Target.attachToTarget", targetId=frame["targetId"], flatten=True)["sessionId"])
+        raise TimeoutError("the page has no sandboxed frame")
+
     def press(self, key: str) -> None:
         """Press and release a key as a person does."""
         name, code, text = KEYS[key] if key in KEYS else (key, ord(key.upper()), key)
@@ -118,19 +141,14 @@ class Chromium:
         self.call("Input.dispatchKeyEvent", type="keyDown", text=text, **shared)
         self.call("Input.dispatchKeyEvent", type="keyUp", **shared)
 
+    def focus(self, selector: str) -> None:
+        """Give an element the focus, as if its window were in front."""
+        self.call("Emulation.setFocusEmulationEnabled", enabled=True)
+        self.run(f"document.querySelector({json.dumps(selector)}).focus()")
+
     def type(self, text: str) -> None:
         """Type text into the focused field."""
         self.call("Input.insertText", text=text)
-
-    def click(self, selector: str) -> None:
-        """Click in the middle of an element with the mouse."""
-        box = self.run(
-            f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
-            " e.scrollIntoView({block: 'center'}); const b = e.getBoundingClientRect();"
-            " return [b.x + b.width / 2, b.y + b.height / 2]; })()"
-        )
-        for kind in ("mousePressed", "mouseReleased"):
-            self.call("Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1)
 
     def size(self, width: int, height: int, *, dark: bool = False, mobile: bool = False) -> None:
         """Set the size of the window and the colour scheme."""

@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import pytest
 
 from grpo_rlvr import inspection
-from grpo_rlvr.errors import RefusedError
 from grpo_rlvr.inspection.store import ReadingStore
 from grpo_rlvr.inspection.verdicts import fold
 from grpo_rlvr.models.common import RewardSpec
@@ -318,67 +316,3 @@ def contrast() -> str:
         " const [a, b] = [lum(getComputedStyle(e).color), lum(back(e))].sort((x, y) => y - x);"
         " return (a + 0.05) / (b + 0.05); })); })()"
     )
-
-
-HOST = """
-window.relay = (id, result, error) => document.querySelector("iframe").contentWindow.postMessage(
-  error ? {jsonrpc: "2.0", id, error: {code: -1, message: error}} : {jsonrpc: "2.0", id, result}, "*");
-window.addEventListener("message", ({ data }) => {
-  if (data.method === "ui/initialize") relay(data.id, {protocolVersion: "2026-01-26"});
-  else if (data.method === "ui/notifications/initialized") document.querySelector("iframe").contentWindow.postMessage(
-    {jsonrpc: "2.0", method: "ui/notifications/tool-result", params: {_meta: {"grpo-rlvr/ticket": TICKET}}}, "*");
-  else if (data.method === "tools/call") calls.push(data);
-});
-window.calls = [];
-const frame = document.createElement("iframe");
-frame.sandbox = "allow-scripts";
-frame.style = "width: 100%; height: 800px; border: 0";
-frame.srcdoc = HTML;
-document.body.replaceChildren(frame);
-"""
-
-
-def serve_host(browser: Any, log: list[str]) -> None:
-    """Answer the tool calls of the page, as an MCP Apps host does over its server."""
-    for call in browser.run("calls.splice(0)"):
-        arguments = call["params"]["arguments"]
-        assert call["params"]["name"] == "reading_page"
-        answer = inspection.app_call(arguments["ticket"], arguments["action"], arguments["payload"])
-        log.append(arguments["action"])
-        result = {"content": [{"type": "text", "text": json.dumps(answer)}], "structuredContent": answer}
-        browser.run(f"relay({call['id']}, {json.dumps(result)})")
-
-
-def test_the_same_page_reads_inside_a_sandboxed_apps_host(
-    browser: Any, workspace: Workspace, sums: Rows, score: Callable[..., Any]
-) -> None:
-    reading_id = score(sums, "sound_rewards.py:correct").reading_id
-    ticket = inspection.app_ticket(reading_id, workspace, "test host 1.0")
-    browser.open("about:blank")
-    setup = HOST.replace("TICKET", json.dumps(ticket))
-    browser.run(f"{{ const HTML = {json.dumps(inspection.app_page_html())}; {setup} }}")
-    log: list[str] = []
-    pressed = 0
-    deadline = time.monotonic() + 120
-    while log.count("verdict") < 3:
-        assert time.monotonic() < deadline, log
-        serve_host(browser, log)
-        if "state" in log and "reader" not in log and log.count("row") and not pressed:
-            browser.click("iframe")
-            browser.press("Tab")
-            pressed = 1
-            browser.type("Ann")
-            browser.press("Enter")
-        elif "reader" in log and log.count("verdict") == pressed - 1 and log.count("row") > pressed:
-            browser.press("c")
-            pressed += 1
-    reader = next(iter(fold(ReadingStore.open(workspace, reading_id).events()).values()))
-    assert (reader.channel, reader.client, len(reader.looks)) == ("app", "test host 1.0", 3)
-
-
-def test_a_tool_call_without_the_pages_ticket_is_refused(
-    workspace: Workspace, sums: Rows, score: Callable[..., Any]
-) -> None:
-    inspection.app_ticket(score(sums, "sound_rewards.py:correct").reading_id, workspace, "host")
-    with pytest.raises(RefusedError, match="opens no reading"):
-        inspection.app_call("guess", "state", "{}")

@@ -358,6 +358,8 @@ window.addEventListener("beforeunload", (event) => {
 
 function begin(answer) {
   problem("");
+  // A hidden field keeps the focus until the next frame is drawn, and keys typed into it are no verdicts.
+  $("reader-name").blur();
   state.rows = answer.rows;
   const first = nextUnread(-1);
   if (first === -1) finish();

@@ -4,6 +4,9 @@
 class Refused extends Error {}
 class Unreachable extends Error {}
 
+/* Longer than this no answer to a delivery is waited for; it is sent again with its own token. */
+const PATIENCE_MS = 30000;
+
 class HttpTransport {
   async open() {
     const ticket = location.hash.slice(1);
@@ -19,6 +22,7 @@ class HttpTransport {
         method: "POST",
         headers: { "content-type": "application/json" },
         body: JSON.stringify(payload || {}),
+        signal: AbortSignal.timeout(PATIENCE_MS),
       });
     } catch {
       throw new Unreachable("The reading page's server does not answer.");
@@ -33,6 +37,7 @@ class HttpTransport {
 class AppTransport {
   constructor() {
     this.next = 1;
+    this.patience = PATIENCE_MS;
     this.waiting = new Map();
     this.given = new Promise((resolve) => (this.receive = resolve));
     window.addEventListener("message", (event) => {
@@ -58,6 +63,13 @@ class AppTransport {
     });
   }
 
+  within(promise) {
+    const late = new Promise((_, fail) => {
+      setTimeout(() => fail(new Unreachable("The host does not answer.")), this.patience);
+    });
+    return Promise.race([promise, late]);
+  }
+
   async open() {
     await this.request("ui/initialize", {
       protocolVersion: "2026-01-26",
@@ -71,11 +83,13 @@ class AppTransport {
     if (!this.ticket) throw new Refused("This result opens no reading. Start the reading again.");
   }
 
+  /* A host may ask a person before it passes a call on, so only a delivery, which repeats safely, is given up. */
   async ask(action, payload) {
-    const result = await this.request("tools/call", {
+    const asked = this.request("tools/call", {
       name: "reading_page",
       arguments: { ticket: this.ticket, action, payload: JSON.stringify(payload || {}) },
     });
+    const result = await (action === "verdict" ? this.within(asked) : asked);
     const text = (result.content || []).map((part) => part.text || "").join("");
     if (result.isError) throw new Refused(text);
     return result.structuredContent || JSON.parse(text);
