@@ -113,3 +113,45 @@ def test_agreement_with_sympy(text: str) -> None:
     value = complex(sympy.N(theirs, 30))
     assert abs(value.imag) < 1e-12
     assert float(ours) == pytest.approx(value.real, rel=1e-9, abs=1e-12)
+
+
+# What a repeated piece makes each reader do over and over; a reader that looks ahead from every place takes hours.
+FLOODS = (
+    *(
+        "(",
+        "   (",
+        "[",
+        "\\left(",
+        "\\\\",
+        "\\color{",
+        "\\begin{align}",
+        "\\begin{cases}",
+        "\\langle 1,",
+        "]0,1[",
+        "1{,}",
+    ),
+    *("for all x ", "\\in \\mathbb{Z} ", "x\\equiv 1\\pmod{2}", "1 1/2 ", "0.33...", "1:2:", "x<1 and ", "[0,1]\\cap"),
+    *(
+        "\\pm1",
+        "P(A)=",
+        "\\text{m}\\cdot",
+        "\\frac{\\text{m}}{\\text{s}}",
+        "{}_1C_2",
+        "1,2;",
+        "answer is ",
+        "<|im_end|>",
+    ),
+)
+
+
+@pytest.mark.parametrize("kind", ["auto", "choice", "word"])
+@pytest.mark.parametrize("piece", FLOODS)
+def test_a_flood_of_one_piece_is_wrong_and_ends(piece: str, kind: str) -> None:
+    reward = Math(kind=kind)
+    for size in (4_000, 100_000):
+        body = (piece * (size // len(piece)))[:size]
+        for text in (f"\\boxed{{{body}}}", f"The answer is {body}"):
+            verdict = reward.grade(text, {"gold": "A" if kind == "choice" else "12"})
+            assert verdict.score == 0.0, (piece, verdict)
+            # The limit of the judged cases; usual answers take a thousandth of it.
+            assert verdict.seconds < 10

@@ -27,7 +27,7 @@ from rlvr_rewards._math.compare import Policy, chain_is_true, same_answer
 from rlvr_rewards._math.equal import check_value
 from rlvr_rewards._math.extract import Extracted, extract
 from rlvr_rewards._math.form import Form
-from rlvr_rewards._math.limits import WORKER_SECONDS, NotUnderstood, TooLarge, Undefined
+from rlvr_rewards._math.limits import MAX_CHARACTERS, WORKER_SECONDS, NotUnderstood, TooLarge, Undefined
 from rlvr_rewards._math.normal import nesting, normalise
 from rlvr_rewards._math.unread import Undecided, is_formula, squeezed
 
@@ -232,6 +232,8 @@ def _readable(text: str) -> bool:
 
 @functools.lru_cache(maxsize=CACHED_PAIRS)
 def _judged(kind: str, gold: str, found: Extracted, case: bool, policy: Policy, max_nesting: int) -> Verdict:
+    if kind != "auto" and len(found.text) > MAX_CHARACTERS:
+        return Verdict(0.0, "limit", None, {"problem": f"longer than {MAX_CHARACTERS} characters"})
     if kind == "choice":
         letter = choice_letter(found.text)
         return _yes_or_no(letter is not None and letter == gold_letter(gold), {"letter": letter})

@@ -5,10 +5,10 @@ import re
 from rlvr_rewards._math.normal import normalise
 
 _LEADING = re.compile(
-    r"[\s(\[*]*(?:option|choice|answer)?[\s(\[*:]*(?P<letter>[A-Za-z])(?P<after>[)\].:*,;-]|\s|$)", re.IGNORECASE
+    r"[\s(\[*]*+(?:option|choice|answer)?[\s(\[*:]*+(?P<letter>[A-Za-z])(?P<after>[)\].:*,;-]|\s|$)", re.IGNORECASE
 )
 # A second letter right behind the first, as in "A or B" or "B, C".
-_SECOND = re.compile(r"[\s)\].*]*(?:,|;|/|&|\bor\b|\band\b)[\s(\[*]*(?:option\s+)?[A-Z](?![A-Za-z])", re.IGNORECASE)
+_SECOND = re.compile(r"[\s)\].*]*+(?:,|;|/|&|\bor\b|\band\b)[\s(\[*]*+(?:option\s+)?[A-Z](?![A-Za-z])", re.IGNORECASE)
 
 
 def gold_letter(gold: str) -> str | None:

@@ -29,6 +29,9 @@ SHORT_WORDS = frozenset(("yes", "no", "odd", "even", "true", "false", "none", "z
 _RELATIONS = ("\\le", "\\ge", "\\ne", "\\approx", "\\equiv", "=", "<", ">")
 _LETTERS = re.compile(r"[A-Za-z][A-Za-z' -]*")
 _EITHER = re.compile(r"\\[pm][pm](?![A-Za-z])")
+# Sides of a chain of relations, and characters of a formula with the words that go with it; more is no usual answer.
+MAX_SIDES = 8
+MAX_SENTENCE = 400
 # Each sign doubles the answers.
 MAX_SIGNS = 3
 # Words that make a text in `\\text{..}` a phrase; shorter runs of letters may be variables.
@@ -232,7 +235,7 @@ def _union(text: str) -> Form | None:
 
 
 def _family(text: str) -> Form | None:
-    if not any(mark in text for mark in ("\\in", "\\forall", "for", "where", "with")):
+    if len(text) > MAX_SENTENCE or not any(mark in text for mark in ("\\in", "\\forall", "for", "where", "with")):
         return None
     match = _FAMILY.fullmatch(text)
     if match is None or not match["main"].strip(" ,;") or not (match["words"] or match["set"]):
@@ -252,7 +255,7 @@ def names(form: Form) -> set[str]:
 
 
 def _relation(text: str) -> Form | None:
-    congruence = _CONGRUENCE.fullmatch(text)
+    congruence = _CONGRUENCE.fullmatch(text) if len(text) <= MAX_SENTENCE else None
     if congruence:
         return Form("congruence", text, tuple(read_clean(part) for part in congruence.groups()))
     found = pieces(text, _RELATIONS)
@@ -261,9 +264,9 @@ def _relation(text: str) -> Form | None:
         return read_clean(member[1]) if len(member) == 2 and member[0].strip() else None
     if not found.parts[0] and found.words in (("=",), ("\\approx",)):
         return read_clean(found.parts[1])
-    parts = tuple(read_clean(part) for part in found.parts if part.strip())
-    if len(parts) != len(found.parts) or len(parts) > 8:
+    if len(found.parts) > MAX_SIDES or not all(part.strip() for part in found.parts):
         return Form("raw", text)
+    parts = tuple(read_clean(part) for part in found.parts)
     if all(sign in ("=", "\\approx") for sign in found.words):
         return Form("equation", text, parts, marks=tuple(found.words))
     return Form("relation", text, parts, marks=tuple(found.words))
