@@ -314,3 +314,12 @@ def test_a_reward_that_is_the_same_for_all_is_an_error_alone_and_a_log_beside_ot
         loaded = load_config(text, "train.py")
         found = check(loaded.config, parse_setup(loaded.setup), trl_version="1.16.0", loaded=loaded).findings
         assert any(finding.rule == "reward-constant-in-group" for finding in found) is expected
+
+
+@pytest.mark.parametrize(("tools", "read"), [("[weather, clock]", ["weather", "clock"]), ("[]", None), ("found", None)])
+def test_tools_given_to_the_trainer_are_read_where_they_are_listed(tools: str, read: list[str] | None) -> None:
+    script = (
+        "from trl import GRPOConfig, GRPOTrainer\nargs = GRPOConfig()\n"
+        f"GRPOTrainer(model='m', args=args, reward_funcs=score, train_dataset=rows, tools={tools})\n"
+    )
+    assert load_config(script, "train.py").setup.get("trainer", {}).get("tools") == read

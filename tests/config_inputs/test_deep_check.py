@@ -62,14 +62,14 @@ def test_a_reference_reloaded_from_disk_is_seen_to_differ(interpreter: Interpret
 
 
 def test_what_no_rule_predicts_is_a_finding_of_its_own() -> None:
-    result = check({"lr_scheduler_kwargs": {"nope": 1}}, parse_setup({}))
+    result = check({"optim_args": "nope=1"}, parse_setup({}))
     assert result.verdict == "ok"
-    text = "TypeError: get_linear_schedule_with_warmup() got an unexpected keyword argument 'nope'"
+    text = "TypeError: AdamW.__init__() got an unexpected keyword argument 'nope'"
     assert predicting_rule(text, result.findings) is None
-    seen = DeepFinding(stage="step", kind="raised", text=f"{text} from lr_scheduler_kwargs", rule=None)
+    seen = DeepFinding(stage="step", kind="raised", text=f"{text} from optim_args", rule=None)
     add_new_findings(result, DeepResult(ran=True, interpreter="python", findings=[seen]))
     new = result.findings[0]
-    assert (new.rule, new.severity, new.fields) == ("deep-raised", "error", ["lr_scheduler_kwargs"])
+    assert (new.rule, new.severity, new.fields) == ("deep-raised", "error", ["optim_args"])
     assert "nope" in new.message and result.verdict == "error"
 
 

@@ -183,9 +183,10 @@ class Facts:
     @property
     def weights_dtype(self) -> str | None:
         """dtype that model_init_kwargs asks for (float32, bfloat16, auto, ...), None when it does not."""
-        value = self.config.effective("model_init_kwargs.dtype") or self.config.effective(
-            "model_init_kwargs.torch_dtype"
-        )
+        value = self.config.effective("model_init_kwargs.dtype")
+        if value is None and self.trl_is("<0.27"):
+            # Since 0.27 TRL fills in dtype, which transformers prefers, so the older name is not read.
+            value = self.config.effective("model_init_kwargs.torch_dtype")
         return str(value).removeprefix("torch.") if value is not None else None
 
     @property
@@ -267,9 +268,15 @@ class Facts:
 
     @property
     def sent_prompt_tokens(self) -> int | None:
-        """Tokens of the longest prompt that reaches the model: max_prompt_length cuts it up to 0.27."""
+        """Tokens of the longest prompt that reaches the model, cut to max_prompt_length where that is read."""
         tokens, limit = self.prompt_tokens, self.config.integer("max_prompt_length")
-        return tokens if tokens is None or limit is None else min(tokens, limit)
+        return min(tokens, limit) if tokens is not None and limit is not None and self.cuts_prompts else tokens
+
+    @property
+    def cuts_prompts(self) -> bool:
+        """Whether max_prompt_length is read: up to 0.25, and there not for messages that vLLM turns into text."""
+        messages = self.use_vllm and self.text("dataset.format") == "conversational"
+        return self.trl_is("<0.25" if messages else "<0.26")
 
     @property
     def columns(self) -> tuple[str, ...] | None:

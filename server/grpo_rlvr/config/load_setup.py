@@ -40,6 +40,7 @@ def read_setup(script: Source, config_call: ast.Call) -> ScriptSetup:
         _model(script, trainer, result)
         _adapter(script, trainer, result)
         _rewards(script, trainer, result)
+        _tools(script, trainer, result)
         _dataset(script, trainer, result)
         _prompt_format(script, result)
     _train_call(script, result)
@@ -214,6 +215,12 @@ def _rewards(script: Source, trainer: ast.Call, result: ScriptSetup) -> None:
     result.lines["rewards"] = node.lineno
     for index, line in enumerate(lines):
         result.lines[f"rewards[{index}]"] = line
+
+
+def _tools(script: Source, trainer: ast.Call, result: ScriptSetup) -> None:
+    node = argument(trainer, "tools")
+    if isinstance(node, ast.List | ast.Tuple) and node.elts:
+        result.put("trainer.tools", [source(item) for item in node.elts], node.lineno)
 
 
 def _dataset(script: Source, trainer: ast.Call, result: ScriptSetup) -> None:

@@ -27,7 +27,7 @@ def _mode(value: Any) -> str:
 # Options that TRL or transformers once had (or will have), by the name people still write.
 RENAMED: dict[str, Replacement] = {
     "max_prompt_length": Replacement(
-        note="Nothing truncates prompts since 0.28: drop rows with long prompts, or bound prompt + completion with "
+        note="Nothing truncates prompts since 0.26: drop rows with long prompts, or bound prompt + completion with "
         "vllm_max_model_length."
     ),
     "vllm_device": Replacement(

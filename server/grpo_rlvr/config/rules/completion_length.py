@@ -252,6 +252,34 @@ def sequence_beyond_model_window(config: ConfigView, facts: Facts) -> Outcome:
     )
 
 
+@rule(
+    "prompts-cut-at-the-left",
+    severity="warning",
+    trl="<0.26",
+    what="max_prompt_length, 512 by default, is shorter than the longest prompt.",
+    why="Only the last tokens are kept, so the system prompt and the start of the question are lost, without a word.",
+    bad=Example({}, {"dataset": {"max_prompt_tokens": 900}, "versions": {"trl": "0.19.1"}}),
+    good=Example({"max_prompt_length": 1024}, {"dataset": {"max_prompt_tokens": 900}, "versions": {"trl": "0.19.1"}}),
+    sources=("trl/trainer/grpo_trainer.py", "huggingface/trl#4358"),
+    fix_safety="Longer prompts take more memory; dropping the long rows is the other way.",
+)
+def prompts_cut_at_the_left(config: ConfigView, facts: Facts) -> Outcome:
+    limit, prompt = config.integer("max_prompt_length"), facts.prompt_tokens
+    if prompt is None:
+        return not_applicable("dataset.max_prompt_tokens is not stated")
+    # Prompts with images have a rule of their own.
+    if limit is None or prompt <= limit or not facts.cuts_prompts or facts.model_class == "vlm":
+        return PASS
+    return fail(
+        "max_prompt_length",
+        "dataset.max_prompt_tokens",
+        value=limit,
+        message=f"The longest prompt has {prompt} tokens and max_prompt_length={limit} keeps the last {limit} only: "
+        f"drop long rows, or set max_prompt_length={prompt}.",
+        set={"max_prompt_length": prompt},
+    )
+
+
 RULES = (
     all_completions_masked,
     completion_cap_too_low,
@@ -259,4 +287,5 @@ RULES = (
     no_completion_cap_without_vllm,
     prompt_beyond_model_window,
     sequence_beyond_model_window,
+    prompts_cut_at_the_left,
 )

@@ -123,6 +123,37 @@ def generation_kwargs_not_read(config: ConfigView, facts: Facts) -> Outcome:
 
 
 @rule(
+    "structured-outputs-given-twice",
+    severity="warning",
+    trl=">=0.19",
+    what="vLLM's structured outputs are set by an option and in generation_kwargs.",
+    why="One of the two counts: the option from 0.29 on, generation_kwargs before.",
+    bad=Example(
+        {**VLLM, "vllm_structured_outputs_regex": "a+", "generation_kwargs": {"structured_outputs": {"regex": "b+"}}}
+    ),
+    good=Example({**VLLM, "vllm_structured_outputs_regex": "a+"}),
+    sources=("trl/generation/vllm_generation.py",),
+)
+def structured_outputs_given_twice(config: ConfigView, facts: Facts) -> Outcome:
+    extra = config.mapping("generation_kwargs")
+    options = ("vllm_structured_outputs_regex", "vllm_guided_decoding_regex")
+    own = next((name for name in options if config.exists(name) and config.effective(name)), None)
+    given = next((name for name in ("structured_outputs", "guided_decoding") if extra.get(name)), None)
+    if own is None or given is None or not facts.use_vllm:
+        return PASS
+    counts, lost = (
+        (own, f"generation_kwargs.{given}") if facts.trl_is(">=0.29") else (f"generation_kwargs.{given}", own)
+    )
+    return fail(
+        own,
+        f"generation_kwargs.{given}",
+        "generation_kwargs",
+        value=config.effective(own),
+        message=f"{own} and generation_kwargs.{given} are both set; {counts} counts. Remove {lost}.",
+    )
+
+
+@rule(
     "top-k-null-with-vllm",
     severity="error",
     trl=">=0.28",
@@ -172,6 +203,7 @@ def pad_token_missing(facts: Facts) -> Outcome:
 RULES = (
     generation_kwargs_unknown_to_vllm,
     generation_kwargs_not_read,
+    structured_outputs_given_twice,
     top_k_null_with_vllm,
     pad_token_missing,
 )

@@ -6,7 +6,8 @@ from grpo_rlvr.config.rules.generation import narrowed
 from grpo_rlvr.config.view import ConfigView
 
 COLOCATE = {"use_vllm": True, "vllm_mode": "colocate"}
-# exp() of a sum over this many small differences leaves the clip range for most sequences.
+# exp() of a sum over more small differences than this leaves the clip range for most sequences. Up to it the default
+# mode is what TRL's maintainers recommend (trl#5814); the collapse was measured at 8k to 10k tokens (NeMo-RL#2269).
 LONG_COMPLETION = 4096
 TOKEN_MODES = ("token_truncate", "token_mask")
 
@@ -80,12 +81,12 @@ def vllm_ratio_of_narrowed_sampling(config: ConfigView, facts: Facts) -> Outcome
     why="It exponentiates a sum over all tokens: tiny mismatches add up, and whole sequences are masked or capped.",
     bad=Example({**COLOCATE, "max_completion_length": 16384}),
     good=Example({**COLOCATE, "max_completion_length": 16384, "vllm_importance_sampling_mode": "token_truncate"}),
-    sources=("huggingface/trl#4772", "huggingface/trl#5815"),
+    sources=("huggingface/trl#4772", "huggingface/trl#5814", "NVIDIA-NeMo/RL#2269"),
     fix_safety="Changes how sequences are weighted.",
 )
 def sequence_ratio_on_long_completions(config: ConfigView, facts: Facts) -> Outcome:
     mode, cap = config.text("vllm_importance_sampling_mode"), config.integer("max_completion_length")
-    if not corrects(config, facts) or mode in TOKEN_MODES or cap is None or cap < LONG_COMPLETION:
+    if not corrects(config, facts) or mode in TOKEN_MODES or cap is None or cap <= LONG_COMPLETION:
         return PASS
     return fail(
         "vllm_importance_sampling_mode",

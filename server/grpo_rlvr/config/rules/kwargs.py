@@ -299,8 +299,9 @@ def deprecated_kwarg(config: ConfigView, versions: Versions, table: Table) -> Ou
     "kwarg-gone-in-next-release",
     severity="info",
     trl=STILL_WORKING,
-    what="The kwarg works in this TRL and is gone in 0.28 (wandb_log_unique_prompts in 0.27).",
-    why="Nothing is wrong here; after an upgrade GRPOConfig raises TypeError for it.",
+    what="The kwarg exists in this TRL and is gone in 0.28 (wandb_log_unique_prompts in 0.27).",
+    why="Nothing fails here, though max_prompt_length has no effect any more; after an upgrade GRPOConfig raises "
+    "TypeError for it.",
     bad=Example({"max_prompt_length": 512}, {"versions": {"trl": "0.27.2"}}),
     good=Example({"max_completion_length": 512}, {"versions": {"trl": "0.27.2"}}),
     sources=("trl wheels 0.26 and 0.27",),
@@ -313,7 +314,8 @@ def kwarg_gone_in_next_release(config: ConfigView, table: Table) -> Outcome:
         if any(config.exists(to) for to in replacement.to):
             found.append(_replaced(config, name, f"{name} is deprecated.", replacement))
         else:
-            message = f"{name} works here and is gone from 0.28 on. {replacement.note}".strip()
+            state = "is not read any more" if name == "max_prompt_length" else "works here"
+            message = f"{name} {state} and is gone from 0.28 on. {replacement.note}".strip()
             found.append(fail(name, value=config.given[name], message=message))
     return found or PASS
 

@@ -6,6 +6,7 @@ from grpo_rlvr.config.rules.importance_sampling import corrects
 from grpo_rlvr.config.view import ConfigView
 
 OLD = {"versions": {"trl": "0.29.1"}}
+PROMPT_LEARNING = ("PROMPT_TUNING", "MULTITASK_PROMPT_TUNING", "PREFIX_TUNING", "P_TUNING", "CPT")
 
 
 def fused_by(config: ConfigView, facts: Facts) -> str | None:
@@ -139,9 +140,96 @@ def liger_not_installed(config: ConfigView, facts: Facts) -> Outcome:
     )
 
 
+@rule(
+    "liger-loss-of-first-release",
+    severity="error",
+    trl=">=0.17,<0.18",
+    what="The first Liger loss, with PEFT or with another loss_type than bnpo.",
+    why="The trainer of 0.17 raises TypeError for a PEFT model, and ValueError for another loss_type.",
+    bad=Example({"use_liger_loss": True}, {"model": {"peft": True}, "versions": {"trl": "0.17.0"}}),
+    good=Example({"use_liger_loss": True}, {"model": {"peft": False}, "versions": {"trl": "0.17.0"}}),
+    sources=("trl wheel 0.17",),
+    requires=("liger-loss-refuses-option",),
+    fix_safety="Safe: the fused loss computes the same as the plain one, with less memory.",
+)
+def liger_loss_of_first_release(config: ConfigView, facts: Facts) -> Outcome:
+    switch = fused_by(config, facts)
+    other = facts.loss_type != "bnpo"
+    if switch is None or not (facts.peft or other):
+        return PASS
+    return fail(
+        switch,
+        *(("loss_type",) if other else ("model.peft", "peft_config")),
+        value=facts.loss_type if other else True,
+        message=f"{switch}=True supports {'loss_type=bnpo alone' if other else 'no PEFT model'} in TRL "
+        f"{facts.versions.trl}: set {switch}=False.",
+        set={switch: False},
+        safe=True,
+    )
+
+
+@rule(
+    "liger-loss-with-prompt-learning",
+    severity="error",
+    trl=">=0.17,<1.15",
+    what="The fused Liger loss with an adapter of virtual tokens.",
+    why="The fused loss calls the backbone directly, which never prepends the virtual tokens: the loss is that of "
+    "another sequence, silently before 1.7, with a ValueError from 1.7 on.",
+    bad=Example({"use_liger_kernel": True}, {"peft_config": {"peft_type": "PROMPT_TUNING"}, **OLD}),
+    good=Example({"use_liger_kernel": True}, {"peft_config": {"peft_type": "LORA", "r": 8}, **OLD}),
+    sources=("trl/trainer/grpo_trainer.py",),
+    requires=("liger-loss-of-first-release",),
+    fix_safety="Safe: the plain loss computes what was asked for, with more memory.",
+)
+def liger_loss_with_prompt_learning(config: ConfigView, facts: Facts) -> Outcome:
+    switch = fused_by(config, facts)
+    if facts.trl_is(">=1.14") and config.flag("use_liger_kernel"):
+        switch = "use_liger_kernel"
+    kind = str(facts.peft_config.get("peft_type") or facts.adapter.get("peft_type")).rpartition(".")[2].upper()
+    if switch is None or kind not in PROMPT_LEARNING:
+        return PASS
+    return fail(
+        switch,
+        "peft_config.peft_type",
+        "peft_config",
+        value=kind,
+        message=f"{switch}=True passes by the virtual tokens of {kind}: set {switch}=False, or use LoRA.",
+        set={switch: False},
+        safe=True,
+    )
+
+
+@rule(
+    "liger-head-over-fused-head",
+    severity="error",
+    trl=">=1.15",
+    what="Liger's own fused output layer, where TRL has one built in.",
+    why="Both replace the model's forward; the trainer raises ValueError.",
+    bad=Example({"use_liger_kernel": True, "liger_kernel_config": {"fused_linear_cross_entropy": True}}),
+    good=Example({"use_liger_kernel": True, "liger_kernel_config": {"fused_linear_cross_entropy": False}}),
+    sources=("trl/trainer/grpo_trainer.py",),
+    fix_safety="Safe: with it the run cannot start.",
+)
+def liger_head_over_fused_head(config: ConfigView) -> Outcome:
+    kernels = config.mapping("liger_kernel_config")
+    if not config.flag("use_liger_kernel") or not kernels.get("fused_linear_cross_entropy"):
+        return PASS
+    return fail(
+        "liger_kernel_config.fused_linear_cross_entropy",
+        "liger_kernel_config",
+        value=True,
+        message="liger_kernel_config: fused_linear_cross_entropy=True is refused since TRL 1.15. Set it to False.",
+        set={"liger_kernel_config": {**kernels, "fused_linear_cross_entropy": False}},
+        safe=True,
+    )
+
+
 RULES = (
     liger_loss_refuses_option,
     liger_loss_skips_vllm_ratio,
     liger_loss_of_other_type,
     liger_not_installed,
+    liger_loss_of_first_release,
+    liger_loss_with_prompt_learning,
+    liger_head_over_fused_head,
 )

@@ -35,16 +35,20 @@ def transformers_without_processing_class(versions: Versions) -> Outcome:
 @rule(
     "feature-of-newer-transformers",
     severity="error",
-    trl=">=0.29",
-    what="An environment factory or continuous batching with a transformers that is too old for it.",
-    why="TRL raises ImportError when the trainer is built: environments need transformers 5.2, continuous batching 5.8 "
-    "(from TRL 1.7 on).",
+    trl=">=0.26",
+    what="Tools, an environment factory or continuous batching with a transformers that is too old for it.",
+    why="TRL raises ImportError when the trainer is built: tools need transformers 5.0, environments 5.2, continuous "
+    "batching 5.8 (from TRL 1.7 on).",
     bad=Example({}, {"environment_factory": {"name": "Env"}, "versions": {"trl": "1.0.0", "transformers": "4.57.6"}}),
     good=Example({}, {"environment_factory": {"name": "Env"}, "versions": {"trl": "1.0.0", "transformers": "5.3.0"}}),
     sources=("huggingface/trl#5093", "huggingface/trl#5765", "trl/trainer/grpo_trainer.py"),
 )
 def feature_of_newer_transformers(config: ConfigView, facts: Facts, versions: Versions) -> Outcome:
-    wanted = [("environment_factory", "5.2.0")] if facts.setup.get("environment_factory") else []
+    wanted = []
+    if facts.setup.get("environment_factory") and versions.trl_is(">=0.29"):
+        wanted.append(("environment_factory", "5.2.0"))
+    if facts.setup.get("trainer.tools"):
+        wanted.append(("trainer.tools", "5.0.0"))
     for name in ("use_transformers_continuous_batching", "use_transformers_paged"):
         if versions.trl_is(">=1.7") and config.exists(name) and config.flag(name):
             wanted.append((name, "5.8.0"))
@@ -53,7 +57,8 @@ def feature_of_newer_transformers(config: ConfigView, facts: Facts, versions: Ve
             name,
             "versions.transformers",
             value=versions.get("transformers"),
-            message=f"{name} needs transformers>={needed}, and {versions.get('transformers')} is installed.",
+            message=f"{name.rpartition('.')[2]} needs transformers>={needed}, and {versions.get('transformers')} is "
+            "installed.",
         )
         for name, needed in wanted
         if versions.within("transformers", f"<{needed}")

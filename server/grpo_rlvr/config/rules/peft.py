@@ -156,6 +156,34 @@ def adapter_on_output_layer_with_liger(config: ConfigView, facts: Facts) -> Outc
 
 
 @rule(
+    "head-cast-over-adapter",
+    severity="error",
+    trl=">=1.9,<1.15",
+    what="cast_lm_head_to_fp32 with a LoRA adapter on the output layer.",
+    why="The cast replaces the layer's forward, which would pass by the adapter; the trainer raises ValueError.",
+    bad=Example(
+        {"cast_lm_head_to_fp32": True}, {"peft_config": {"target_modules": ["lm_head"]}, "versions": {"trl": "1.10.0"}}
+    ),
+    good=Example(
+        {"cast_lm_head_to_fp32": True}, {"peft_config": {"target_modules": ["q_proj"]}, "versions": {"trl": "1.10.0"}}
+    ),
+    sources=("trl wheels 1.8 and 1.9",),
+)
+def head_cast_over_adapter(config: ConfigView, facts: Facts) -> Outcome:
+    layer = _output_layer(facts)
+    if layer is None or not config.flag("cast_lm_head_to_fp32"):
+        return PASS
+    return fail(
+        "cast_lm_head_to_fp32",
+        "peft_config.target_modules",
+        "peft_config",
+        value=True,
+        message=f"cast_lm_head_to_fp32=True is refused with an adapter on {layer}: take {layer} out of target_modules, "
+        "or set it to False.",
+    )
+
+
+@rule(
     "reference-without-parameter-adapter",
     severity="warning",
     trl=">=0.27",
@@ -314,6 +342,7 @@ RULES = (
     adapter_given_twice,
     adapter_on_output_layer,
     adapter_on_output_layer_with_liger,
+    head_cast_over_adapter,
     reference_without_parameter_adapter,
     lora_weights_stale_in_vllm,
     quantized_without_adapter,

@@ -265,42 +265,6 @@ def bf16_without_native_support(config: ConfigView, facts: Facts) -> Outcome:
 
 
 @rule(
-    "init-kwargs-for-loaded-model",
-    severity="warning",
-    what="model_init_kwargs with a model that is loaded already.",
-    why="They are ignored: dtype, attention implementation and revision are those of the loading code.",
-    bad=Example({"model_init_kwargs": {"dtype": "bfloat16"}}, {"model": {"instance": "PreTrainedModel"}}),
-    good=Example({}, {"model": {"instance": "PreTrainedModel"}}),
-    sources=("huggingface/trl:trl/trainer/grpo_trainer.py",),
-    fix_safety="They have no effect. Before TRL 0.27 they raise instead.",
-)
-def init_kwargs_for_loaded_model(config: ConfigView, facts: Facts) -> Outcome:
-    given = config.effective("model_init_kwargs")
-    if facts.instance is None:
-        return PASS
-    if facts.setup.get("trainer.quantization_config"):
-        return fail(
-            "trainer.quantization_config",
-            "quantization_config",
-            "model.instance",
-            message=f"quantization_config is ignored, since the model is an object ({facts.instance}). Quantize it "
-            "where "
-            "it is loaded, or pass the model by name.",
-        )
-    if not given:
-        return PASS
-    return fail(
-        "model_init_kwargs",
-        "model.instance",
-        value=given if isinstance(given, dict) else str(given),
-        message=f"model_init_kwargs is ignored, since the model is an object ({facts.instance}). Pass the model by "
-        "name, or set these where it is loaded.",
-        unset=["model_init_kwargs"],
-        safe=True,
-    )
-
-
-@rule(
     "full-tuning-rate-high",
     severity="warning",
     what="A full fine-tune at a learning rate of supervised training.",
@@ -389,7 +353,6 @@ RULES = (
     bfloat16_weights_lose_updates,
     float16_weights_under_fp16,
     bf16_without_native_support,
-    init_kwargs_for_loaded_model,
     full_tuning_rate_high,
     learning_rate_extreme,
     optimizer_needs_bitsandbytes,

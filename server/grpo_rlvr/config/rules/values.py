@@ -58,7 +58,8 @@ WORDS: dict[str, list[Any]] = {
         "neuron",
         "cpu:gloo,cuda:nccl",
         None,
-    ]
+    ],
+    "torch_compile_mode": ["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", None],
 }
 
 

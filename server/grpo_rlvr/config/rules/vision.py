@@ -210,7 +210,7 @@ def image_placeholder_sampled(config: ConfigView, facts: Facts) -> Outcome:
 @rule(
     "prompt-limit-cuts-images",
     severity="error",
-    trl=">=0.20,<0.28",
+    trl=">=0.20,<0.26",
     what="max_prompt_length cuts prompts with images.",
     why="The cut removes image tokens while the pixel features stay, so the forward pass finds a mismatch and raises.",
     bad=Example(
@@ -226,7 +226,7 @@ def image_placeholder_sampled(config: ConfigView, facts: Facts) -> Outcome:
 )
 def prompt_limit_cuts_images(config: ConfigView, facts: Facts) -> Outcome:
     limit = config.integer("max_prompt_length")
-    if limit is None or (facts.model_class != "vlm" and not has_images(facts)):
+    if limit is None or not facts.cuts_prompts or (facts.model_class != "vlm" and not has_images(facts)):
         return PASS
     stated = [facts.number("dataset.image_tokens"), facts.number("dataset.max_prompt_tokens")]
     longest = max((value for value in stated if value is not None), default=None)

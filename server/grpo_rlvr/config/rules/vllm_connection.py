@@ -7,6 +7,8 @@ from grpo_rlvr.config.rule import PASS, Example, Outcome, fail, not_applicable, 
 from grpo_rlvr.config.rules.vllm_server import LOCAL, SERVER, address
 from grpo_rlvr.config.view import ConfigView
 
+WITHOUT_NCCL = ("npu", "xpu", "mps", "cpu", "hpu", "mlu", "musa", "tpu")
+
 
 @rule(
     "vllm-server-not-running",
@@ -96,7 +98,7 @@ def server_host_left_to_localhost(config: ConfigView, facts: Facts) -> Outcome:
     "vllm-server-window-too-short",
     severity="error",
     what="The server's window is shorter than the longest prompt plus the completion cap.",
-    why="The server rejects the request; TRL does not truncate prompts since 0.28.",
+    why="The server rejects the request; TRL does not truncate prompts since 0.26.",
     bad=Example(
         {**SERVER, "max_completion_length": 3500},
         {"vllm_server": {"max_model_len": 6000}, "dataset": {"max_prompt_tokens": 8128}},
@@ -227,6 +229,29 @@ def _usable_url(url: str) -> str | None:
     return plain if plain != url else None
 
 
+@rule(
+    "vllm-server-sync-without-cuda",
+    severity="error",
+    trl=">=1.11",
+    what="A vLLM server with a trainer on another kind of device than CUDA.",
+    why="Weights reach the server through vLLM's NCCL engine; the client raises when it is set up.",
+    bad=Example(SERVER, {"hardware": {"device": "npu"}}),
+    good=Example(SERVER, {"hardware": {"device": "cuda"}}),
+    sources=("trl/generation/vllm_client.py",),
+)
+def vllm_server_sync_without_cuda(facts: Facts) -> Outcome:
+    device = (facts.text("hardware.device") or "").lower()
+    if not facts.server or device.partition(":")[0] not in WITHOUT_NCCL:
+        return PASS
+    return fail(
+        "hardware.device",
+        "vllm_mode",
+        value=device,
+        message=f"TRL {facts.versions.trl} sends weights to the server over NCCL, which {device} does not have: set "
+        "vllm_mode='colocate', or use trl<1.11.",
+    )
+
+
 def _usable_host(host: str) -> str | None:
     """Return the host in a text that is a URL or holds a port, None when it is a plain host."""
     if "://" not in host and (host.count(":") != 1 or not host.rpartition(":")[2].isdigit()):
@@ -238,6 +263,7 @@ def _usable_host(host: str) -> str | None:
 
 
 RULES = (
+    vllm_server_sync_without_cuda,
     vllm_server_address_malformed,
     vllm_server_not_running,
     vllm_server_address_differs,

@@ -14,21 +14,28 @@ SLEEPING = {**COLOCATE, "vllm_enable_sleep_mode": True}
 
 
 def _window_name(config: ConfigView) -> str:
-    return "vllm_max_model_length" if config.exists("vllm_max_model_length") else "vllm_max_model_len"
+    for name in ("vllm_max_model_length", "vllm_max_model_len"):
+        if config.exists(name):
+            return name
+    return "max_prompt_length"
 
 
 def _window(config: ConfigView, facts: Facts) -> int | None:
     if not (facts.colocate or facts.vllm_mode == "device"):
         return None
     name = _window_name(config)
-    return config.integer(name) if config.exists(name) else None
+    if name != "max_prompt_length":
+        return config.integer(name)
+    # From 0.18 to 0.25 the window of a colocated vLLM is what the two limits add up to.
+    limit, cap = config.integer("max_prompt_length"), config.integer("max_completion_length")
+    return limit + cap if facts.colocate and limit is not None and cap is not None else None
 
 
 @rule(
     "prompt-beyond-vllm-window",
     severity="error",
     what="The longest prompt does not fit into vLLM's window.",
-    why="vLLM rejects the request in the middle of training; TRL does not truncate prompts since 0.28.",
+    why="vLLM rejects the request in the middle of training; TRL does not truncate prompts since 0.26.",
     bad=Example({**COLOCATE, "vllm_max_model_length": 2560}, {"dataset": {"max_prompt_tokens": 3353}}),
     good=Example({**COLOCATE, "vllm_max_model_length": 4096}, {"dataset": {"max_prompt_tokens": 3353}}),
     sources=("huggingface/open-r1#672", "huggingface/trl#3569"),
@@ -42,14 +49,15 @@ def prompt_beyond_vllm_window(config: ConfigView, facts: Facts) -> Outcome:
     cap = config.integer("max_completion_length") or 0
     room = window - cap
     filtered = f"drop prompts over {room} tokens, or " if room > 0 else ""
+    name = _window_name(config)
+    wanted = prompt if name == "max_prompt_length" else prompt + cap
     return fail(
-        _window_name(config),
+        name,
         "dataset.max_prompt_tokens",
         "max_completion_length",
         value=window,
-        message=f"The longest prompt has {prompt} tokens and vLLM's window is {window}: {filtered}set "
-        f"{_window_name(config)}={prompt + cap}.",
-        set={_window_name(config): prompt + cap},
+        message=f"The longest prompt has {prompt} tokens and vLLM's window is {window}: {filtered}set {name}={wanted}.",
+        set={name: wanted},
     )
 
 
@@ -76,17 +84,18 @@ def completion_beyond_vllm_window(config: ConfigView, facts: Facts) -> Outcome:
     prompt = facts.sent_prompt_tokens
     if (prompt or 0) + cap <= window and not (prompt is None and cap == window):
         return PASS
-    need = (prompt or 0) + cap
+    name = _window_name(config)
+    need = (prompt or 0) + (0 if name == "max_prompt_length" else cap)
     said = f"{prompt} prompt tokens" if prompt is not None else "any prompt"
     return fail(
-        _window_name(config),
+        name,
         "max_completion_length",
         "dataset.max_prompt_tokens",
         value=window,
-        message=f"{said} + max_completion_length={cap} exceed the window of {window}: set {_window_name(config)} to "
+        message=f"{said} + max_completion_length={cap} exceed the window of {window}: set {name} to "
         "at least "
         f"{need}{'' if prompt is not None else ' plus the longest prompt'}.",
-        set={_window_name(config): need} if prompt is not None else {},
+        set={name: need} if prompt is not None else {},
     )
 
 
