@@ -14,7 +14,6 @@ CASES = (
     ("logs", "logs/public"),
     ("memory", "memory"),
     ("rewards", "rewards/answers.jsonl"),
-    ("hacks", "sandbox/hacks.jsonl"),
 )
 
 

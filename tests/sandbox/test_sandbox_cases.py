@@ -2,13 +2,14 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from judge_hacks import judge
-
-DATA = Path(__file__).parents[1] / "data" / "sandbox"
+TESTS = Path(__file__).parents[1]
+DATA = TESTS / "data" / "sandbox"
 # What the programs would leave behind, were they run without a boundary.
 TRACES = ("/tmp/planted_by_candidate", "/etc/planted", "/var/tmp/planted", "/tmp/conftest.py", "/tmp/result.json",
           "/logs/result.json", "big.bin", "conftest.py", "sitecustomize.py", "random.py", "planted")  # fmt: skip
@@ -24,11 +25,14 @@ def test_judged_programs_are_scored_as_labelled(name: str, tmp_path: Path) -> No
             if "time" in row.get("watch", ()):
                 row["opts"]["limit_s"] = 2  # most of them run until they are stopped
             stream.write(json.dumps(row) + "\n")
-    there = {trace for trace in TRACES if Path(trace).exists()}
+    there = {trace for trace in TRACES if (tmp_path / trace).exists()}
     processes = _others()
-    wrong = [(case, why) for case, right, why in judge(cases) if not right]
-    assert wrong == []
-    assert {trace for trace in TRACES if Path(trace).exists()} == there
+    command = [sys.executable, str(TESTS / "run_cases.py"), "hacks", str(cases)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path)
+    assert [line for line in done.stdout.splitlines() if line.startswith("WRONG")] == []
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].endswith(" right, 0 wrong")
+    assert {trace for trace in TRACES if (tmp_path / trace).exists()} == there
     assert not {text for text in _others() - processes if "time.sleep(120)" in text}
 
 

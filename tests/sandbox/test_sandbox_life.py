@@ -35,13 +35,26 @@ def script(code: str, wall_s: float = 10.0) -> Any:
     return grading()
 
 
-def end_worker(worker: Any) -> None:
-    """Kill a worker with everything below it: bubblewrap's own process is only its parent."""
-    pid = worker.process.pid
+def children(pid: int) -> list[int]:
+    """Return the direct children of a process, none when it has gone."""
     with contextlib.suppress(OSError):
-        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split():
-            os.kill(int(child), signal.SIGKILL)
-        os.kill(pid, signal.SIGKILL)
+        return [int(text) for text in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()]
+    return []
+
+
+def worker_pid(worker: Any) -> int:
+    """Return the process that forks the programs: bubblewrap's own process is only its parent."""
+    pid: int = worker.process.pid
+    under_bwrap = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip() == "bwrap"
+    return children(pid)[0] if under_bwrap else pid
+
+
+def end_worker(worker: Any) -> None:
+    """Kill a worker, and with it what it runs."""
+    with contextlib.suppress(OSError, IndexError):  # it may be gone already
+        os.kill(worker_pid(worker), signal.SIGKILL)
+    with contextlib.suppress(OSError):
+        os.kill(worker.process.pid, signal.SIGKILL)
 
 
 def wait_until(condition: Any, seconds: float = 20.0) -> bool:
@@ -83,9 +96,16 @@ def test_a_killed_worker_is_replaced_and_its_job_done_again(pool: Pool) -> None:
 
 def test_a_worker_killed_at_work_costs_one_more_try(pool: Pool) -> None:
     pool.run([script("print(1)")])
-    killer = threading.Timer(0.5, end_worker, [pool.workers[0]])
+    first = pool.workers[0]
+
+    def kill_at_work() -> None:
+        if wait_until(lambda: children(worker_pid(first)), 60.0):
+            end_worker(first)
+
+    killer = threading.Thread(target=kill_at_work)
     killer.start()
-    results = pool.run([script("import time\ntime.sleep(1.5)\nprint(3)"), script("print(4)")])
+    results = pool.run([script("import time\ntime.sleep(2)\nprint(3)", wall_s=60.0), script("print(4)")])
+    killer.join()
     assert [result.data for result in results] == [b"3\n", b"4\n"]
     assert pool.lost == 1
 
