@@ -77,15 +77,18 @@ def _hermes(text: str) -> list[Call]:
 
 
 def _llama(text: str) -> list[Call]:
-    """Read Llama 3: `{"name": .., "parameters": {..}}`, several parted by `;`, after an optional `<|python_tag|>`."""
+    """Read Llama: `{"name": .., "parameters": {..}}`, several parted by `;`, after an optional opening mark.
+
+    The mark is `<|python_tag|>` in Llama 3, and `<|python_start|>` in Llama 4, which may close it.
+    """
     body = text.strip()
-    for mark in ("<|eom_id|>", "<|eot_id|>"):
-        body = body.removesuffix(mark).rstrip()
-    tagged = body.startswith("<|python_tag|>")
-    body = body.removeprefix("<|python_tag|>").lstrip()
+    for end in ("<|eom_id|>", "<|eot_id|>", "<|eot|>", "<|eom|>", "<|python_end|>"):
+        body = body.removesuffix(end).rstrip()
+    mark = next((mark for mark in ("<|python_tag|>", "<|python_start|>") if body.startswith(mark)), "")
+    body = body.removeprefix(mark).lstrip()
     if not body.startswith("{"):
-        if tagged:
-            raise CallProblem("<|python_tag|> without a call")
+        if mark:
+            raise CallProblem(f"{mark} without a call")
         return []
     calls: list[Call] = []
     position = 0

@@ -10,6 +10,7 @@ from rlvr_rewards._core import after_thinking
 
 _FENCE = re.compile(r"^([ \t]*)(`{3,}|~{3,})[ \t]*([^\s`{]*)([^`\n]*)$")
 MAX_PARSED = 64 * 1024  # characters that are parsed here to tell where a fence ends
+MAX_ENDS = 5  # lines that are tried as the end of one fence
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,8 @@ def _closing_lines(lines: list[str], start: int, mark: str) -> list[int]:
                 break
             continue
         ends.append(place)
+        if len(ends) == MAX_ENDS:
+            break
     return ends
 
 
@@ -86,7 +89,7 @@ def _fitting_end(lines: list[str], start: int, ends: list[int]) -> int:
     """Return the first closing line after which the program parses; a fence can stand inside one of its strings."""
     if not ends:
         return len(lines)
-    for end in ends[:5]:
+    for end in ends:
         if _parses("\n".join(lines[start:end])):
             return end
     return ends[0]

@@ -1,11 +1,10 @@
 """Is the completion a JSON document that fits its schema?"""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from rlvr_rewards import _json, _validators
+from rlvr_rewards import _fences, _json, _validators
 from rlvr_rewards._core import (
     Completion,
     Reason,
@@ -18,8 +17,6 @@ from rlvr_rewards._core import (
     text_of,
 )
 
-# A fence and its label, alone on a line; the fence that closes it has the same characters.
-_FENCE = re.compile(r"(?P<mark>`{3,}|~{3,})[ \t]*(?P<label>[\w+-]*)[ \t]*\n(?P<body>.*?)\n?[ \t]*(?P=mark)", re.DOTALL)
 LABELS = ("json", "jsonc", "json5", "")
 # With prose allowed, every bracket could begin the document; only so many beginnings are tried.
 MAX_STARTS = 64
@@ -153,12 +150,12 @@ class Schema(Reward):
         if self.prose:
             return self._document_in_prose(text)
         source = text.strip()
-        if self.fence and (match := _FENCE.fullmatch(source)) and match["label"].lower() in LABELS:
-            source = match["body"]
+        if self.fence and (block := _fences.whole_block(source)) and block.label in LABELS:
+            source = block.body
         return source, self._loads(source)
 
     def _document_in_prose(self, text: str) -> tuple[str, Any]:
-        bodies = [match["body"] for match in _FENCE.finditer(text) if match["label"].lower() in LABELS]
+        bodies = [block.body for block in _fences.blocks(text) if block.label in LABELS]
         if self.fence and bodies:
             return bodies[-1], self._loads(bodies[-1])
         found: tuple[str, Any] | None = None

@@ -51,7 +51,7 @@ def test_docstrings_say_formula_range_gaming_and_none(name: str) -> None:
 
 def test_the_reference_page_runs_and_names_every_reward_and_reason() -> None:
     page = Path(__file__).parents[2] / "references" / "reward-functions.md"
-    found = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
+    found = doctest.testfile(str(page), module_relative=False, encoding="utf-8", optionflags=doctest.ELLIPSIS)
     assert found.attempted > 8
     assert found.failed == 0
     text = page.read_text(encoding="utf-8")

@@ -73,7 +73,9 @@ def test_it_ends_with_its_parent() -> None:
         "import os, sys; from rlvr_rewards import _worker; _worker.SHARED.call('read', {'gold': 'x'}, 5); "
         "print(_worker.SHARED.pid, flush=True); sys.stdin.read()"
     )
-    parent = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
+    )
     assert parent.stdout is not None
     pid = int(parent.stdout.readline())
     parent.kill()
