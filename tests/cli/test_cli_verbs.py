@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from grpo_rlvr.cli import run
+from grpo_rlvr.cli import render, run
 from grpo_rlvr.models.check import CheckResult
 from grpo_rlvr.models.memory import MemoryEstimate
 from grpo_rlvr.models.recommend import Recommendation
-from grpo_rlvr.models.score import ScoreResult
+from grpo_rlvr.models.score import Audit, ScoreResult
 
 GOOD = {"loss_type": "grpo", "num_generations": 8, "per_device_train_batch_size": 8}
 BAD = {**GOOD, "per_device_train_batch_size": 6, "max_prompt_length": 64}
@@ -80,6 +80,39 @@ def test_score_routes_and_read_status_shows_a_closed_gate(folder: Path, capsys: 
     assert scored.route.route == "grpo"
     assert run(["read", scored.reading_id, "--status"]) == 1
     assert "closed" in capsys.readouterr().out
+
+
+def test_audit_alone_names_the_attack_and_stores_no_reading(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    careless = (
+        "def right(completions, gold, **kwargs):\n    return [float(g in c) for c, g in zip(completions, gold)]\n"
+    )
+    (folder / "mine.py").write_text(careless, encoding="utf-8")
+    assert run(["audit", "--samples", "samples.jsonl", "--reward", "mine.py:right", "--json"]) == 1
+    audit = Audit.model_validate_json(capsys.readouterr().out)
+    paid = [attack for attack in audit.attacks if attack.outcome == "paid"]
+    assert "all_answers" in {attack.attack for attack in paid}
+    assert all(attack.text for attack in paid)
+    assert not list((folder / ".grpo-rlvr").rglob("r-*"))
+    assert run(["audit", "--samples", "samples.jsonl", "--reward", "mine.py:right"]) == 1
+    assert "all_answers" in capsys.readouterr().out
+
+
+def test_words_of_a_model_are_neither_markup_nor_orders_to_the_terminal(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steering = "[/INST] [bold]x[/bold] \x1b]0;owned\x07\x1b[2J"
+    rows = [{"prompt": f"{i}", "completion": f"{steering} {i}", "gold": f"{i}"} for i in range(60)]
+    (folder / "odd.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    (folder / "mine.py").write_text(
+        "def right(completions, gold, **kwargs):\n"
+        "    return [float(c.split()[-1:] == [g]) for c, g in zip(completions, gold)]\n",
+        encoding="utf-8",
+    )
+    run(["score", "--samples", "odd.jsonl", "--reward", "mine.py:right"])
+    render.table(("text",), [(steering,)])
+    shown = capsys.readouterr().out
+    assert "[/INST] [bold]x[/bold]" in shown
+    assert "\x1b" not in shown
 
 
 def test_recommend_reads_a_file_and_standard_input(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from grpo_rlvr import inspection
 from grpo_rlvr.errors import InputError
 from grpo_rlvr.inspection.store import ReadingStore
-from grpo_rlvr.inspection.terminal import visible
 from grpo_rlvr.inspection.verdicts import fold
+from grpo_rlvr.plain import visible
 from grpo_rlvr.workspace import Workspace
 
 Rows = list[dict[str, Any]]

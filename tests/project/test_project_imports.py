@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 SERVER = ROOT / "server" / "grpo_rlvr"
 ENGINES = ("config", "memory", "inspection", "metrics", "runs", "report")
 # What every part may use.
-GROUND = ("errors", "workspace", "files", "models", "interpreter", "codefolder", "__init__")
+GROUND = ("errors", "workspace", "files", "plain", "models", "interpreter", "codefolder", "__init__")
 PROTOCOL = ("app.py", "protocol/", "demo/client.py", "demo/loop.py")
 HEAVY = {
     "torch", "trl", "transformers", "datasets", "peft", "accelerate", "scipy", "numpy", "matplotlib", "pandas", "vllm",

@@ -57,6 +57,15 @@ def _add_check_verbs(parsers: Any) -> None:
     explain.add_argument("rule")
 
 
+def _add_scored(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--samples", required=True, metavar="FILE", help="JSONL with prompt, completion and columns")
+    parser.add_argument(
+        "--reward", required=True, nargs="+", action="extend", metavar="SPEC",
+        help="name, file.py:func, or a JSON object",
+    )  # fmt: skip
+    parser.add_argument("--column", action="append", default=[], metavar="FROM=TO", help="rename a column")
+
+
 def _add_sample_verbs(parsers: Any) -> None:
     sample = _verb(parsers, "sample", "verbs.sample", "Sample completions from a model in the background.")
     sample.add_argument("--prompts", required=False, metavar="SOURCE", help="JSONL, parquet, datasets folder or hub id")
@@ -72,23 +81,19 @@ def _add_sample_verbs(parsers: Any) -> None:
     sample.add_argument("--resume", metavar="RUN")
     sample.add_argument("--wait", action="store_true", help="wait until it is done")
     score = _verb(parsers, "score", "verbs.score", "Run rewards over samples, attack them, and route.")
-    score.add_argument("--samples", required=True, metavar="FILE", help="JSONL with prompt, completion and columns")
-    score.add_argument(
-        "--reward",
-        required=True,
-        nargs="+",
-        action="extend",
-        metavar="SPEC",
-        help="name, file.py:func, or a JSON object",
-    )
+    _add_scored(score)
     score.add_argument("--config", metavar="FILE", help="config; num_generations and the completion cap are read")
-    score.add_argument("--column", action="append", default=[], metavar="FROM=TO", help="rename a column")
+    _add_scored(_verb(parsers, "audit", "verbs.audit", "Only attack rewards, with completions made from samples."))
     read = _verb(parsers, "read", "verbs.read", "Read scored samples: page, terminal, or status.")
     read.add_argument("reading", help="id that score printed")
     read.add_argument("--terminal", action="store_true", help="read here instead of on the page")
     read.add_argument("--status", action="store_true", help="only show how far the reading is")
     read.add_argument("--name", default="", help="who reads")
     read.add_argument("--no-browser", action="store_true", help="only print the page's address")
+    judge = _verb(parsers, "calibrate", "judging.calibrate", "Measure a judge against a person's labels.")
+    judge.add_argument("--judge", required=True, metavar="SPEC", help="reward spec of the judge, a JSON object")
+    judge.add_argument("--labels", required=True, metavar="FILE", help="JSONL with prompt, completion and label")
+    judge.add_argument("--record", metavar="FILE", help="where to write (default: the spec's 'calibration')")
     scaffold = _verb(
         parsers, "new-reward", "verbs.new_reward", "Write a reward of your own with cases and a test.", json=False
     )

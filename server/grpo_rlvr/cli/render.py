@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
+from rich.markup import escape as escape_markup
 from rich.table import Table
+from rich.text import Text
 
 from grpo_rlvr.models.check import CheckResult
 from grpo_rlvr.models.common import Interval
@@ -15,13 +16,19 @@ from grpo_rlvr.models.reading import ReadingStatus
 from grpo_rlvr.models.recommend import Comparison, Recommendation
 from grpo_rlvr.models.report import ReportWritten
 from grpo_rlvr.models.run import LaunchResult, RunList, RunLogs, RunStarted, RunStatus
-from grpo_rlvr.models.score import ScoreResult
+from grpo_rlvr.models.score import Audit, ScoreResult
+from grpo_rlvr.plain import visible
 
 COLOURS = {
     "error": "red", "warning": "yellow", "info": "blue", "missing": "red", "ok": "green", "fits": "green",
     "tight": "yellow", "does_not_fit": "red", "unknown": "yellow", "finished": "green", "failed": "red", "lost": "red",
 }  # fmt: skip
 console = Console(highlight=False, soft_wrap=False)
+
+
+def escape(text: str) -> str:
+    """Text of others, which is neither markup nor a command to the terminal."""
+    return escape_markup(visible(text))
 
 
 def coloured(word: str) -> str:
@@ -42,12 +49,12 @@ def number(value: float | None) -> str:
 
 
 def table(columns: Iterable[str], rows: Iterable[Iterable[Any]], title: str = "") -> None:
-    """Print a table whose cells are plain text; columns fold rather than cut."""
+    """Print a table whose cells are plain text, or Text with its own colours; columns fold rather than cut."""
     made = Table(*columns, title=title or None, title_justify="left", title_style="bold", header_style="bold")
     for column in made.columns:
         column.overflow = "fold"
     for row in rows:
-        made.add_row(*(str(cell) for cell in row))
+        made.add_row(*(cell if isinstance(cell, Text) else Text(visible(str(cell))) for cell in row))
     if made.row_count:
         console.print(made)
 
@@ -137,16 +144,20 @@ def score(result: ScoreResult) -> None:
          r.ungraded, r.errors, number(r.ms_per_sample)) for r in result.rewards
     ))  # fmt: skip
     console.print(f"{result.groups.count} prompts; groups without gradient {share(result.groups.no_gradient_share)}")
-    bad = [a for a in result.audit.attacks if a.outcome not in {"held", "not_applicable"}]
-    console.print(
-        f"audit [bold]{result.audit.verdict}[/]: {len(bad)} of {len(result.audit.attacks)} attacks did not hold"
-    )
-    table(("attack", "outcome", "bad", "text", "why"), (
-        (a.attack, a.outcome, f"{a.bad}/{a.tried}", a.text[:120], a.why) for a in bad
-    ))  # fmt: skip
+    audit(result.audit, only_bad=True)
     _lines("Errors", (f"{e.reward}: {e.kind}: {e.message} (row {e.row})" for e in result.errors))
-    _lines("Notes", [result.audit.note, *result.notes])
+    _lines("Notes", result.notes)
     console.print(f"Next: grpo-rlvr read {result.reading_id}")
+
+
+def audit(result: Audit, *, only_bad: bool = False) -> None:
+    """Every attack, or those that did not hold, with the offending text."""
+    bad = [attack for attack in result.attacks if attack.outcome not in {"held", "not_applicable"}]
+    console.print(f"audit [bold]{result.verdict}[/]: {len(bad)} of {len(result.attacks)} attacks did not hold")
+    table(("attack", "outcome", "bad", "text", "why"), (
+        (a.attack, a.outcome, f"{a.bad}/{a.tried}", a.text[:120], a.why) for a in (bad if only_bad else result.attacks)
+    ))  # fmt: skip
+    console.print(escape(result.note))
 
 
 def reading(result: ReadingStatus) -> None:
@@ -210,7 +221,7 @@ def status(result: RunStatus) -> None:
 def logs(result: RunLogs) -> None:
     """Log lines as they are."""
     for line in result.lines:
-        console.print(line, markup=False)
+        console.print(visible(line), markup=False)
 
 
 def runs(result: RunList) -> None:
@@ -256,7 +267,7 @@ def doctor(result: Environment) -> None:
     console.print(f"grpo-rlvr {result.server_version} on {escape(result.server_python)}")
     console.print(f"trains with {escape(result.training_python)} ({escape(result.training_source)})")
     table(("what", "state", "found", "what to do"), (
-        (c.name, coloured(c.state), escape(c.detail), escape(c.remedy)) for c in result.checks
+        (c.name, Text.from_markup(coloured(c.state)), c.detail, c.remedy) for c in result.checks
     ))  # fmt: skip
 
 

@@ -108,16 +108,26 @@ def score(options: argparse.Namespace) -> int:
     """0 when no reward broke and the route is GRPO, else 1."""
     place = workspace(options)
     config, _ = load_config_argument(place, None, options.config, required=False)
-    columns = dict(_pair(text) for text in options.column)
     result = sample_tools.score_samples(
-        place,
-        sample_tools.parse_reward_specs(options.reward),
-        path=options.samples,
-        columns=columns or None,
+        place, sample_tools.parse_reward_specs(options.reward), path=options.samples, columns=_columns(options),
         config=config,
-    )
+    )  # fmt: skip
     show(options, result, render.score)
     return 0 if not result.errors and result.route.route == "grpo" else 1
+
+
+def audit(options: argparse.Namespace) -> int:
+    """0 when every attack held, else 1."""
+    result = sample_tools.audit_rewards(
+        workspace(options), sample_tools.parse_reward_specs(options.reward), path=options.samples,
+        columns=_columns(options),
+    )  # fmt: skip
+    show(options, result, render.audit)
+    return 0 if result.verdict == "held" else 1
+
+
+def _columns(options: argparse.Namespace) -> dict[str, str] | None:
+    return dict(_pair(text) for text in options.column) or None
 
 
 def read(options: argparse.Namespace) -> int:

@@ -13,6 +13,7 @@ from typing import Any, TextIO
 from grpo_rlvr.errors import InputError
 from grpo_rlvr.inspection.page.api import PageApi, Session
 from grpo_rlvr.models.reading import ReadingStatus
+from grpo_rlvr.plain import visible
 from grpo_rlvr.workspace import Workspace
 
 VERDICT_KEYS = {
@@ -224,14 +225,6 @@ class _Terminal:
     def _say(self, text: str) -> None:
         self.out.write((text if self.styled else STYLE.sub("", text)) + "\n")
         self.out.flush()
-
-
-def visible(text: str) -> str:
-    """Return text whose control and invisible characters are spelled out: a completion must not steer the terminal."""
-    return "".join(
-        c if c in "\n\t" or (c.isprintable()) else f"⟨U+{ord(c):04X}⟩" if ord(c) > 0xFF else f"\\x{ord(c):02x}"
-        for c in text
-    )
 
 
 def _revealed(at: int, revealed: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ from grpo_rlvr.errors import InputError
 from grpo_rlvr.interpreter import training_interpreter
 from grpo_rlvr.models.common import RewardSpec
 from grpo_rlvr.models.run import Endpoint, RunStarted, SampleRequest
-from grpo_rlvr.models.score import ScoreResult
+from grpo_rlvr.models.score import Audit, ScoreResult
 from grpo_rlvr.tools.registry import Progress
 from grpo_rlvr.workspace import Workspace
 
@@ -67,6 +67,23 @@ def score_samples(
         source, rewards, workspace, columns=columns, interpreter=training_interpreter(workspace), config=config,
         progress=progress,
     )  # fmt: skip
+
+
+def audit_rewards(
+    workspace: Workspace, rewards: list[RewardSpec], *, path: str, columns: dict[str, str] | None = None
+) -> Audit:
+    """Attack rewards with completions made from the samples at `path`; nothing is stored for a reading.
+
+    Raises:
+        InputError: samples or specs that cannot be used. NotFoundError: no such file.
+    """
+    from grpo_rlvr import inspection
+
+    refuse_bad_specs(rewards)
+    source = workspace.file(path, "path")
+    return inspection.audit_rewards(
+        source, rewards, workspace, columns=columns, interpreter=training_interpreter(workspace)
+    )
 
 
 def refuse_bad_specs(rewards: list[RewardSpec]) -> None:
