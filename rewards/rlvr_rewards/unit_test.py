@@ -22,11 +22,12 @@ _REASONS: Mapping[_judge.How, Reason] = {
 class UnitTest(Reward):
     """Runs the program in a completion against the tests of its row.
 
-    Formula: 1.0 when every test passes, else 0.0; with `partial` the share of tests that pass. Range 0 to 1. A skipped
-    test, a test whose assertions were all passed over, a timeout, a crash and a flood of output are failures. None: the
-    tests of the row cannot be graded (`check_rows` says why). How it is gamed: by programs that know only the tests'
-    inputs, so keep some tests out of the prompt; never by what a program does to its own process, since what a test
-    expects is in another one.
+    Formula: 1.0 when every test passes, else 0.0; with `partial` the share of tests that pass. A skipped test, a test
+    whose assertions were all passed over, a timeout, a crash and a flood of output are failures.
+    Range: {0.0, 1.0}, or [0, 1] with `partial`.
+    How it is gamed: by programs that know only the tests' inputs, so keep some tests out of the prompt; never by what a
+    program does to its own process, since what a test expects is in another one.
+    None: the tests of the row cannot be graded (`check_rows` says why).
 
         >>> reward = UnitTest(style="assert")
         >>> reward(["def add(a, b):\\n    return a + b"], tests=["assert add(2, 3) == 5"])
