@@ -82,6 +82,13 @@ _FAILURE = re.compile(
     r"(^|_)(no_answer|bad_(format|row)|not_json|schema_error|wrong(_call)?|tests_failed|timeouts?|limit|died|hedge|partial"
     r"|harness_error|incorrect|invalid|errors?|fail(s|ed|ures?)?)(_(rate|share|frac|fraction|count))?$"
 )
+# Where a name is kept, in frameworks that print paths: "grpo_actor/update/entropy/avg" is an entropy. `critic` is not
+# here: the loss and the gradient norm of a value model are others.
+_PLACE = re.compile(
+    r"^(?:train(?:er|ing)?|policy(?:_train)?|actor(?:_train)?|grpo(?:_(?:actor|loss|trainer))?|ppo_actor|update|optim(?:izer)?"
+    r"|loss(?:es)?|stats|metrics|main|generat(?:e|ion)|rollout|response)/"
+)
+_BOUND = re.compile(r"[/_](?:min|max|std|sum)$")
 # Groups whose rewards are all equal, in people's own words: "groups with zero reward spread", "zero-advantage share".
 _NO_SPREAD = re.compile(r"(^|_)(zero|no)_(reward_)?(std|var|variance|spread|adv|advantage|signal)(_|%|$)")
 _LEADING_AGGREGATE = re.compile(r"^(mean|avg|average|median)_")
@@ -132,8 +139,17 @@ def meaning(column: str) -> Meaning | None:
         )
     for candidate in (*_candidates(name), normalise(_CAMEL.sub("_", column))):
         if alias := _BY_NAME.get(candidate):
+            if alias.quantity in ("reward", "entropy") and name.endswith("_max") and not candidate.endswith("_max"):
+                return Meaning("other")  # the best answer of a batch says nothing of its mean
             return Meaning(alias.quantity, alias, 0.01 if "%" in name else 1.0, alias.flip)
-    return _by_shape(column, name)
+    inner = _in_its_place(column.strip())
+    return inner if inner and inner.alias else _by_shape(column, name) or inner
+
+
+def _in_its_place(column: str) -> Meaning | None:
+    """What the name after a known place measures; None for a bound of it, which is another quantity."""
+    place = _PLACE.match(column.lower())
+    return meaning(column[place.end() :]) if place and not _BOUND.search(column.lower()) else None
 
 
 def _candidates(name: str) -> list[str]:

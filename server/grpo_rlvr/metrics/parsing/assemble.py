@@ -1,5 +1,7 @@
 """From what was read to one run with named series: restarts, evaluation rows, the table that carries the run."""
 
+import re
+from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -35,6 +37,11 @@ _SHARED_NAMES = frozenset(
         "step_time",
     ]
 )
+
+
+# Columns that hold a number of groups where others hold a share. rLLM prints all three, so that the share is known.
+_COUNTED = re.compile(r"(?:^|_)(?:num|n|count|counts|groups|solve_(?:none|all|partial))(?:_\d+)?(?:_|$)")
+_SOLVE = ("batch/solve_none", "batch/solve_all", "batch/solve_partial")
 
 
 @dataclass(frozen=True)
@@ -143,6 +150,7 @@ def _fill(log: ParsedLog, table: Table) -> None:
     if log.stride > 1:
         log.notes.append(f"{log.rows} rows: averaged in blocks of {log.stride} to bound memory")
     start, stop = _last_run(log, table)
+    _share_of_groups(table.columns)
     named: dict[str, tuple[int, Series]] = {}
     unknown = []
     frameworks: dict[str, int] = {}
@@ -152,6 +160,10 @@ def _fill(log: ParsedLog, table: Table) -> None:
             unknown.append(column)
             continue
         log.columns[column] = found.quantity
+        if _is_count(table.columns, column, found, start, stop):
+            log.columns[column] = "other"
+            log.notes.append(f"'{column}' holds numbers of groups, not shares: left out")
+            continue
         series = _series(table.columns, column, found, start, stop)
         if found.scale != 1.0 or _is_percent(table.columns, column, found, start, stop):
             log.notes.append(f"'{column}' is in percent and read as a share")
@@ -194,6 +206,32 @@ def _series(columns: Columns, column: str, found: Meaning, start: int, stop: int
     if nonfinite.last < start * columns.stride or nonfinite.first >= stop * columns.stride:
         nonfinite = Nonfinite()  # printed by another of the appended runs
     return Series(found.quantity, column, where * columns.stride + 1, values, nonfinite, found.detail)
+
+
+def _share_of_groups(columns: Columns) -> None:
+    """Turn rLLM's three numbers of prompts (none, all, some answers right) into shares of their sum."""
+    import numpy as np
+
+    if not all(name in columns.data for name in _SOLVE):
+        return
+    counts = np.array([np.frombuffer(columns.data[name], dtype=float) for name in _SOLVE])
+    known = np.all(counts != MISSING, axis=0)
+    total = np.where(known, counts.sum(axis=0), 0.0)
+    if not known.any() or float(counts[:, known].max()) <= 1.0:
+        return
+    for name, values in zip(_SOLVE, counts, strict=True):
+        columns.data[name] = array("d", np.where(total > 0, values / np.maximum(total, 1.0), MISSING))
+
+
+def _is_count(columns: Columns, column: str, found: Meaning, start: int, stop: int) -> bool:
+    """True for a number of groups where a share is expected: whole numbers above 1 under a name of counts."""
+    import numpy as np
+
+    if QUANTITIES[found.quantity].unit != "share" or found.scale != 1.0 or not _COUNTED.search(normalise(column)):
+        return False
+    raw = np.frombuffer(columns.data[column], dtype=float)[start:stop]
+    known = raw[raw != MISSING]
+    return len(known) > 0 and float(known.max()) > 1.0 and bool(np.all(known == np.round(known)))
 
 
 def _is_percent(columns: Columns, column: str, found: Meaning, start: int, stop: int) -> bool:

@@ -93,14 +93,14 @@ def salvage(text: str) -> Row | None:
     return pairs if len(pairs) >= 2 else None
 
 
-def _flat(value: Row) -> Row:
-    """Lift one level of nesting: {'train': {'loss': 1}} becomes {'train/loss': 1}."""
+def _flat(value: Row, depth: int = 4) -> Row:
+    """Lift the nesting: {'train': {'loss': 1}} becomes {'train/loss': 1}. What lies deeper is not read."""
     if all(isinstance(key, str) for key in value) and not any(isinstance(inner, dict) for inner in value.values()):
         return value
     flat: Row = {}
     for key, inner in ((str(key), inner) for key, inner in value.items()):
-        if isinstance(inner, dict):
-            flat.update({f"{key}/{name}": item for name, item in inner.items()})
+        if isinstance(inner, dict) and depth:
+            flat.update({f"{key}/{name}": item for name, item in _flat(inner, depth - 1).items()})
         else:
             flat[key] = inner
     return flat

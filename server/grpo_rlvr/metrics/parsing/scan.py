@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from grpo_rlvr.metrics.names import meaning
 from grpo_rlvr.metrics.parsing import lines as shapes
@@ -51,6 +52,9 @@ class Scanner:
         self._verl, self._verl_line = "", 0
         self._text_row: Row = {}
         self._text_line = 0
+        # Tables of one value a metric, with the line each begins at and the step that the line above states.
+        self._singles: list[tuple[Table, int, float | None]] = []
+        self._stated_step: float | None = None
 
     def feed(self, line: str, number: int) -> None:
         """Take one line, numbered from 1."""
@@ -81,6 +85,7 @@ class Scanner:
         self._close_text()
         self._close_table()
         self._close_block()
+        self._join_singles()
         self.scan.stream.columns.finish()
         self.scan.stream.evaluation.finish()
         return self.scan
@@ -175,8 +180,39 @@ class Scanner:
             self._unread(opened.line, " ".join(opened.header), "")
             return
         self._count(table.format, table.columns.rows)
+        if table.single:
+            step, self._stated_step = self._stated_step, None
+            self._singles.append((table, opened.line, step))
+            return
         self.scan.notes += table.notes
         self.scan.tables.append(table)
+
+    def _join_singles(self) -> None:
+        """Read tables that hold one value a metric as rows of one run, when each has mostly the names of the last."""
+        singles, self._singles = self._singles, []
+        run: list[tuple[Table, int, float | None]] = []
+        for single in singles:
+            if run and not _same_names(run[-1][0].single, single[0].single):
+                self._one_run(run)
+                run = []
+            run.append(single)
+        self._one_run(run)
+
+    def _one_run(self, run: list[tuple[Table, int, float | None]]) -> None:
+        if len(run) < 2:
+            for table, _, _ in run:
+                self.scan.notes += table.notes
+                self.scan.tables.append(table)
+            return
+        joined = Table(Columns(), "rows", "table")
+        steps = [step for _, _, step in run if step is not None]
+        ordered = len(steps) == len(run) and all(a < b for a, b in pairwise(steps))
+        for table, line, step in run:
+            placed = any((found := meaning(name)) and found.quantity == "step" for name in table.single)
+            joined.columns.add({"step": step, **table.single} if ordered and not placed else table.single, line)
+        joined.columns.finish()
+        self._note(f"{len(run)} tables of one value a metric are read as {len(run)} rows of one run")
+        self.scan.tables.append(joined)
 
     def _continue_verl(self, line: str) -> bool:
         """Join the pieces of a verl line that was broken; False when this line is something else."""
@@ -223,6 +259,8 @@ class Scanner:
         if bare is not None and self._row(bare, number, "dict"):
             self._note(f"line {number}: the row has no opening brace, {len(bare)} pairs of it are used")
             return
+        stated = shapes.prefix_step(line)
+        self._stated_step = self._stated_step if stated is None else stated
         step = shapes.heading_step(line)
         if step is not None:
             self._close_block()
@@ -283,6 +321,10 @@ class Scanner:
             text = line.strip()
             text = text if len(text) <= 100 else text[:97] + "..."
             self.scan.unread.append((number, f"{text} ({why})" if why else text))
+
+
+def _same_names(one: Row, other: Row) -> bool:
+    return len(one.keys() & other.keys()) * 2 > max(len(one), len(other))
 
 
 def _kind(row: Row) -> str:

@@ -14,7 +14,7 @@ from grpo_rlvr.metrics.parsing.values import range_end, read_cell, without_words
 
 # Rows looked at before deciding what kind of table it is; afterwards rows are stored as they come.
 PREVIEW = 200
-_RULE = re.compile(r"^[\s|+:=─━┄═╌┼╪├┤┬┴┌┐└┘╒╕╘╛╞╡┏┓┗┛┡┩╇╈┯┷-]+$")
+_RULE = re.compile(r"^[\s|+:=─━┄═╌┼╪├┤┬┴┌┐└┘╒╕╘╛╞╡┏┓┗┛┡┩╇╈┯┷╭╮╰╯-]+$")
 _SEPARATED_WORDS = re.compile(r"\b(Training|Validation|Train|Valid|Wall|Grad|Step) (Loss|time|Norm)\b", re.IGNORECASE)
 _WANDB_RUN = re.compile(r"^.+ - (?P<metric>[\w./]+?)(?P<bound>__(?:MIN|MAX))?$")
 # A first column of this name says that every row is another run.
@@ -42,6 +42,8 @@ class Table:
     format: str = ""
     notes: list[str] = field(default_factory=list)
     evaluation: Columns = field(default_factory=Columns)
+    # The only column of a table whose rows are metrics: what Tinker and AReaL print at every step.
+    single: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -120,6 +122,8 @@ class OpenTable:
             read = "points in time" if table.kind == "summary" else "different runs: levels are judged, trends are not"
             table.notes.append(f"metrics are written as rows; {len(wanted)} columns read as {read}")
             table.notes += [note] if note else []
+        if len(wanted) == 1:
+            table.single = {cells[0]: cells[wanted[0]] for cells in wide if len(cells) > wanted[0]}
         for index in wanted:
             table.columns.add(
                 {cells[0]: without_words(cells[index]) for cells in wide if len(cells) > index}, self.line
