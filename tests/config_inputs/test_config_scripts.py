@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from grpo_rlvr.config import check, load_config
+from grpo_rlvr.errors import InputError
 from grpo_rlvr.models.setup import parse_setup
 
 TRAIN = """\
@@ -323,3 +324,52 @@ def test_tools_given_to_the_trainer_are_read_where_they_are_listed(tools: str, r
         f"GRPOTrainer(model='m', args=args, reward_funcs=score, train_dataset=rows, tools={tools})\n"
     )
     assert load_config(script, "train.py").setup.get("trainer", {}).get("tools") == read
+
+
+CALL = "from trl import GRPOConfig, GRPOTrainer\nargs = GRPOConfig(output_dir='o')\n"
+
+
+def _rules(script: str, trl: str) -> set[str]:
+    loaded = load_config(script, "train.py")
+    return {
+        item.rule for item in check(loaded.config, parse_setup(loaded.setup), trl_version=trl, loaded=loaded).findings
+    }
+
+
+def test_arguments_of_the_trainer_are_judged_where_it_is_that_of_trl() -> None:
+    wrong = "GRPOTrainer(model='m', tokenizer=t, reward_funcs=[f], args=args, train_dataset=d)\n"
+    assert "trainer-argument-unknown" in _rules(CALL + wrong, "1.16.0")
+    assert "trainer-argument-unknown" not in _rules("import unsloth\n" + CALL + wrong, "1.16.0")
+    assert "trainer-argument-unknown" not in _rules(CALL.replace("GRPOTrainer", "SFTTrainer") + wrong, "1.16.0")
+    own = "class Own(GRPOTrainer):\n    pass\nOwn(model='m', margin=2, reward_funcs=[f], args=args, train_dataset=d)\n"
+    assert "trainer-argument-unknown" not in _rules(CALL + own, "1.16.0")
+    assert "trainer-argument-unknown" in _rules(
+        CALL.replace("import GRPOConfig", "import GRPOConfig as C, GRPOConfig")
+        + "GRPOTrainer('m', [f], args, d, rollout_func=play)\n",
+        "0.24.0",
+    )
+
+
+def test_an_environment_replaces_the_reward_functions() -> None:
+    call = "GRPOTrainer(model='m', reward_funcs=[], args=args, train_dataset=d, environment_factory=lambda: Env())\n"
+    assert "reward-source-missing" not in _rules(CALL + call, "1.16.0")
+    assert "reward-source-missing" in _rules(CALL + call.replace("lambda: Env()", "None"), "1.16.0")
+
+
+def test_members_of_enumerations_are_read_as_their_values() -> None:
+    script = (
+        "from transformers.trainer_utils import IntervalStrategy, SchedulerType\nfrom trl import GRPOConfig\n"
+        "args = GRPOConfig(eval_strategy=IntervalStrategy.EPOCH, lr_scheduler_type=SchedulerType.REDUCE_ON_PLATEAU)\n"
+    )
+    expected = {"eval_strategy": "epoch", "lr_scheduler_type": "reduce_lr_on_plateau"}
+    assert load_config(script, "train.py").config == expected
+    own = script.replace("IntervalStrategy, ", "").replace(
+        "\nfrom trl", "\nclass IntervalStrategy:\n    EPOCH = 'x'\nfrom trl"
+    )
+    assert load_config(own, "train.py").config["eval_strategy"] == "x"
+
+
+@pytest.mark.parametrize("name", ["AsyncGRPOConfig", "GKDConfig"])
+def test_the_config_of_another_trainer_of_trl_is_named(name: str) -> None:
+    with pytest.raises(InputError, match=name):
+        load_config(f"from trl import {name}\nargs = {name}(output_dir='o')\n", "train.py")

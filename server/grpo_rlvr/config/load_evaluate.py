@@ -26,6 +26,9 @@ _DTYPES = frozenset(
         "uint8",
     ]
 )
+# Enumerations of transformers whose members are called as their values are, in capitals.
+_ENUMERATIONS = frozenset({"IntervalStrategy", "SaveStrategy", "EvaluationStrategy", "HubStrategy", "SchedulerType"})
+_MEMBERS = {"REDUCE_ON_PLATEAU": "reduce_lr_on_plateau"}
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -211,6 +214,9 @@ class Evaluator:
             found = self.names.scope_of[node].lookup(node.value.id) if node in self.names.scope_of else None
             if node.value.id == "torch" and node.attr in _DTYPES:
                 return {"half": "float16", "float": "float32", "double": "float64"}.get(node.attr, node.attr)
+            own = bool(found and isinstance(found[1][-1].definition, ast.ClassDef))
+            if node.value.id in _ENUMERATIONS and node.attr.isupper() and not own:
+                return _MEMBERS.get(node.attr, node.attr.lower())
             if found and len(found[1]) == 1 and isinstance(found[1][0].definition, ast.ClassDef):
                 return self._class_constant(node, found[1][0].definition, depth)
         raise Unreadable(f"{source(node)} is known only when the file runs")

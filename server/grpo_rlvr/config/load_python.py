@@ -14,8 +14,12 @@ from grpo_rlvr.config.load_unpack import entries_of, filled_dict, unconditional
 from grpo_rlvr.errors import InputError
 
 _OTHER_CONFIGS = frozenset(
-    ["SFTConfig", "DPOConfig", "PPOConfig", "RLOOConfig", "KTOConfig", "RewardConfig", "ORPOConfig"]
-)
+    [
+        "SFTConfig", "DPOConfig", "PPOConfig", "RLOOConfig", "KTOConfig", "RewardConfig", "ORPOConfig", "CPOConfig",
+        "BCOConfig", "GKDConfig", "OnlineDPOConfig", "NashMDConfig", "XPOConfig", "PRMConfig", "DistillationConfig",
+        "AsyncGRPOConfig",
+    ]
+)  # fmt: skip
 _PARSERS = frozenset({"TrlParser", "HfArgumentParser"})
 _MAGIC = re.compile(r"\s*(%|!|\?)|.*\?\s*\Z")
 

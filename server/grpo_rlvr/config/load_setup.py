@@ -16,6 +16,8 @@ _KEEP_MODEL = frozenset(
 _ADAPTER_LOADERS = ("PeftModel", "AutoPeftModelForCausalLM", "PeftModelForCausalLM", "AutoPeftModel")
 _KEEP_ROWS = frozenset({"shuffle", "with_format", "set_format", "cast"})
 
+TRL_TRAINERS = ("trl.GRPOTrainer", "trl.trainer.GRPOTrainer", "trl.trainer.grpo_trainer.GRPOTrainer")
+
 
 @dataclass
 class ScriptSetup:
@@ -40,7 +42,7 @@ def read_setup(script: Source, config_call: ast.Call) -> ScriptSetup:
         _model(script, trainer, result)
         _adapter(script, trainer, result)
         _rewards(script, trainer, result)
-        _tools(script, trainer, result)
+        _extras(script, trainer, result)
         _dataset(script, trainer, result)
         _prompt_format(script, result)
     _train_call(script, result)
@@ -217,10 +219,23 @@ def _rewards(script: Source, trainer: ast.Call, result: ScriptSetup) -> None:
         result.lines[f"rewards[{index}]"] = line
 
 
-def _tools(script: Source, trainer: ast.Call, result: ScriptSetup) -> None:
-    node = argument(trainer, "tools")
-    if isinstance(node, ast.List | ast.Tuple) and node.elts:
-        result.put("trainer.tools", [source(item) for item in node.elts], node.lineno)
+def _extras(script: Source, trainer: ast.Call, result: ScriptSetup) -> None:
+    for name in ("tools", "rollout_func", "environment_factory"):
+        node = argument(trainer, name)
+        if node is None or (isinstance(node, ast.Constant) and node.value is None):
+            continue
+        if name == "tools":
+            if isinstance(node, ast.List | ast.Tuple) and node.elts:
+                result.put("trainer.tools", [source(item) for item in node.elts], node.lineno)
+        elif name == "rollout_func":
+            result.put("trainer.rollout_func", source(node), node.lineno)
+        else:
+            result.setup["environment_factory"] = {"name": source(node)}
+            result.lines["environment_factory"] = node.lineno
+    # A subclass, or a class of that name from elsewhere, has parameters of its own.
+    if origin(script, trainer.func) in TRL_TRAINERS:
+        named = [keyword.arg for keyword in trainer.keywords if keyword.arg is not None]
+        result.put("trainer.arguments", named, trainer.lineno)
 
 
 def _dataset(script: Source, trainer: ast.Call, result: ScriptSetup) -> None:

@@ -82,14 +82,15 @@ def eval_group_of_one(config: ConfigView, facts: Facts) -> Outcome:
     "eval-without-dataset",
     severity="error",
     what="Evaluation is switched on and there is no evaluation dataset.",
-    why="The trainer raises ValueError when it is built.",
+    why="The trainer raises ValueError when it is built, or for eval_on_start before the first step.",
     bad=Example(_EVAL, {"dataset": {"eval": None}}),
     good=Example(_EVAL, {"dataset": {"eval": {"rows": 64}}}),
     sources=("huggingface/transformers:src/transformers/trainer.py",),
     fix_safety="Training is not touched; nothing is evaluated.",
 )
 def eval_without_dataset(config: ConfigView, facts: Facts) -> Outcome:
-    if not evaluates(config, facts):
+    at_start = config.exists("eval_on_start") and config.flag("eval_on_start")
+    if not evaluates(config, facts) and not at_start:
         return PASS
     section = facts.setup.section("dataset")
     if "eval" not in section:
@@ -98,13 +99,16 @@ def eval_without_dataset(config: ConfigView, facts: Facts) -> Outcome:
     empty = stated in (None, False, 0, "", "none") or (isinstance(stated, dict) and stated.get("rows") == 0)
     if not empty:
         return PASS
+    off: dict[str, object] = {"eval_strategy": "no"} if evaluates(config, facts) else {}
+    off |= {"eval_on_start": False} if at_start else {}
+    said = " and ".join(f"{name}={config.effective(name)!r}" for name in off)
     return fail(
-        "eval_strategy",
+        *off,
         "dataset.eval",
-        value=config.effective("eval_strategy"),
-        message=f"eval_strategy={config.effective('eval_strategy')!r} and no eval_dataset is given. Pass one, or set "
-        "eval_strategy='no'.",
-        set={"eval_strategy": "no"},
+        value=config.effective(next(iter(off))),
+        message=f"{said}, and no eval_dataset is given. Pass one, or set "
+        f"{' and '.join(f'{name}={value!r}' for name, value in off.items())}.",
+        set=off,
     )
 
 

@@ -1,5 +1,7 @@
 """What generates the completions: options that the backend in use does not have, and what it needs to run."""
 
+from difflib import get_close_matches
+
 from grpo_rlvr.config.facts import Facts
 from grpo_rlvr.config.rule import PASS, Example, Outcome, fail, not_applicable, rule
 from grpo_rlvr.config.view import ConfigView, as_mapping
@@ -42,6 +44,15 @@ FOR_VLLM: dict[str, str] = {
         "",
     ),
 }  # fmt: skip
+# What both know by the same name, and the rest of what one of the two takes: a near miss of any of these is a typo.
+COMMON = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "length_penalty", "logits_processors")
+ELSE = (
+    "n", "best_of", "logprobs", "prompt_logprobs", "flat_logprobs", "output_kind", "extra_args", "compile_config",
+    "constraints", "disable_compile", "dola_layers", "encoder_repetition_penalty", "force_words_ids", "low_memory",
+    "max_cache_len", "num_assistant_tokens", "prefill_chunk_size", "prompt_lookup_num_tokens", "synced_gpus",
+    "prefix_allowed_tokens_fn", "tokenizer", "streamer", "continuous_batching_config",
+)  # fmt: skip
+TYPO = 0.85
 # Options of GRPOConfig that no backend knows by that name.
 OF_CONFIG = ("max_completion_length", "max_prompt_length", "num_generations", "generation_batch_size")
 PAD_NAMES = ("pad_token", "pad", "pad_token_id")
@@ -119,6 +130,59 @@ def generation_kwargs_not_read(config: ConfigView, facts: Facts) -> Outcome:
         set={"generation_kwargs": rest} if rest else {},
         unset=() if rest else ("generation_kwargs",),
         safe=True,
+    )
+
+
+@rule(
+    "generation-kwargs-misspelled",
+    severity="error",
+    trl=">=0.19",
+    what="A name in generation_kwargs is one letter or two off what a backend knows.",
+    why="vLLM raises TypeError at the first rollout; model.generate keeps the unknown name and nothing reads it.",
+    bad=Example({"generation_kwargs": {"repetition_penality": 1.1}}),
+    good=Example({"generation_kwargs": {"bad_words_ids": [[5]]}}),
+    sources=("measured on trl 1.16.0",),
+    fix_safety="A guess at what was meant.",
+)
+def generation_kwargs_misspelled(config: ConfigView) -> Outcome:
+    extra = config.mapping("generation_kwargs")
+    known = (*COMMON, *ELSE, *FOR_GENERATE, *FOR_VLLM, *OF_CONFIG)
+    near = {name: get_close_matches(name, known, n=1, cutoff=TYPO) for name in extra if name not in known}
+    meant = {name: found[0] for name, found in near.items() if found}
+    if not meant:
+        return PASS
+    said = ", ".join(f"{wrong} (did you mean {right}?)" for wrong, right in meant.items())
+    return fail(
+        *(f"generation_kwargs.{name}" for name in meant),
+        "generation_kwargs",
+        value={name: extra[name] for name in meant},
+        message=f"No backend has {said}.",
+        set={"generation_kwargs": {meant.get(name, name): value for name, value in extra.items()}},
+    )
+
+
+@rule(
+    "template-options-without-messages",
+    severity="warning",
+    what="chat_template_kwargs with prompts that are plain text.",
+    why="Only messages go through the chat template: the options (enable_thinking and the like) have no effect.",
+    bad=Example({"chat_template_kwargs": {"enable_thinking": False}}, {"dataset": {"format": "string"}}),
+    good=Example({"chat_template_kwargs": {"enable_thinking": False}}, {"dataset": {"format": "conversational"}}),
+    sources=("trl/trainer/grpo_trainer.py",),
+)
+def template_options_without_messages(config: ConfigView, facts: Facts) -> Outcome:
+    given = config.mapping("chat_template_kwargs") if config.exists("chat_template_kwargs") else {}
+    if not given or facts.text("dataset.format") != "string":
+        return PASS
+    # These bring messages of their own, or render what they are given.
+    if facts.setup.get("environment_factory") or facts.setup.get("trainer.rollout_func"):
+        return PASS
+    return fail(
+        "chat_template_kwargs",
+        "dataset.format",
+        value=dict(given),
+        message=f"Prompts are plain text, so chat_template_kwargs ({', '.join(map(str, given))}) has no effect: give "
+        "prompts as messages, or render the template yourself.",
     )
 
 
@@ -203,6 +267,8 @@ def pad_token_missing(facts: Facts) -> Outcome:
 RULES = (
     generation_kwargs_unknown_to_vllm,
     generation_kwargs_not_read,
+    generation_kwargs_misspelled,
+    template_options_without_messages,
     structured_outputs_given_twice,
     top_k_null_with_vllm,
     pad_token_missing,
