@@ -1,5 +1,6 @@
 """Shapes of pasted logs that hide what they say: broken lines, other languages, tables that are no course of a run."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -157,3 +158,69 @@ def test_a_few_rows_are_left_alone_without_distance_or_without_company(changed):
     ]
     answer = recommend("\n".join(["| step | reward | entropy |", "|---|---|---|", *rows]))
     assert answer.labels[0].label == "too_short_to_tell"
+
+
+COURSE = [round(0.2 + 0.02 * step + (0.03 if step % 2 else -0.03), 4) for step in range(1, 31)]
+
+
+def html(lines):
+    head = "<table border='1'><thead><tr style='text-align: left;'><th>Step</th><th>reward</th></tr></thead><tbody>"
+    rows = [f"<tr><td>{step}</td><td>{reward}</td></tr>" for step, reward in enumerate(COURSE, 1)]
+    text = f"{head}{''.join(rows)}</tbody></table>"
+    return text.replace("><", ">\n  <") if lines else text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(f"Step {i}/30:\n  Reward: {r} ± 0.21\n  KL: 0.001\n\n" for i, r in enumerate(COURSE, 1)),
+        "".join(f"  reward: {r}\n  kl: 0.001\n  global_step: {i}\n" for i, r in enumerate(COURSE, 1)),
+        "".join(
+            f"2025-06-01 12:00:01 - INFO - Step {i}: loss 0.0, reward {r}, kl 0.1\n" for i, r in enumerate(COURSE, 1)
+        ),
+        "".join(f"[trainer] epoch 1 step {i} reward {r} loss 0.0\n" for i, r in enumerate(COURSE, 1)),
+        "    step    reward  reward_std\n" + "".join(f"{i - 1:<3d} {i}  {r}  0.3\n" for i, r in enumerate(COURSE, 1)),
+        "Step Training Loss reward rewards / check / mean\n"
+        + "".join(f"{i} 0.000100 {r} 0.5\n" for i, r in enumerate(COURSE, 1)),
+        f"steps = {list(range(1, 31))}\nrewards = {COURSE}\nkl = {[0.001] * 30}\n",
+        "step,qwen-7b-train/reward,qwen-7b-train/reward_timestamp\n"
+        + "".join(f"{i},{r},17000{i}\n" for i, r in enumerate(COURSE, 1)),
+        html(lines=False),
+        html(lines=True),
+    ],
+    ids=["headings", "step-last", "prefix", "in-turn", "frame", "spaces", "lists", "swanlab", "html", "html-lines"],
+)
+def test_a_course_is_read_however_it_is_pasted(text):
+    log = parse(text)
+    assert list(log.get("reward").values) == pytest.approx(COURSE)
+    assert list(log.get("step").values) == list(range(1, 31))
+    assert "healthy" in [finding.label for finding in recommend(text).labels]
+
+
+def test_the_json_of_one_tensorboard_scalar_is_named_by_its_file(tmp_path):
+    path = tmp_path / "run-x-tag-train_reward.json"
+    path.write_text("[" + ",".join(f"[1700000000.5, {i}, {r}]" for i, r in enumerate(COURSE, 1)) + "]")
+    log = parse(path)
+    assert list(log.get("reward").values) == pytest.approx(COURSE)
+
+
+def test_the_rewards_of_a_batch_printed_again_and_again_are_no_course():
+    log = parse("rewards: [1.0, 0.0, 0.0, 1.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0, 0.0, 0.0]\n" * 3)
+    assert log.rows == 0 and log.unread_count == 3
+
+
+def test_a_tag_in_prose_does_not_hide_the_rows_after_it():
+    log = parse("the answer held a <table> tag\nstep 1 reward 0.3 kl 0.1\nstep 2 reward 0.4 kl 0.1\n")
+    assert list(log.get("reward").values) == [0.3, 0.4]
+
+
+@pytest.mark.parametrize("name", ["run - train/reward__MIN", "train/reward__MAX", "train/reward_timestamp"])
+def test_what_exports_put_beside_a_metric_is_not_the_metric(name):
+    assert meaning(name).quantity == "other"
+
+
+@pytest.mark.parametrize("flood", ["<td>" * 15000 + "</tr>", "<td" * 20000, "<table>\n" * 5000, "step 1 a 1 " * 6000])
+def test_floods_of_tags_and_pairs_are_read_in_bounded_time(flood):
+    started = time.perf_counter()
+    parse(flood)
+    assert time.perf_counter() - started < 3

@@ -126,6 +126,8 @@ for _alias in ALIASES:
 @lru_cache(maxsize=4096)
 def meaning(column: str) -> Meaning | None:
     """Return what a column of this name measures, None when the table does not know it."""
+    if column.endswith(("__MIN", "__MAX", "_timestamp")):
+        return Meaning("other")  # what exports of W&B and SwanLab put beside each metric
     name = normalise(column)
     evaluation = bool(re.match(r"(eval|val|validation|test)[_ ]", name + "_")) and not name.startswith("value")
     if evaluation:

@@ -32,18 +32,30 @@ _BAR_FIELD = re.compile(
 # "Trainable 12/64 (18.8%)": the share in the brackets says more than the count.
 _BAR_SHARE = re.compile(r"^\s*([A-Za-z][\w ./-]*?)[:=]?\s+\d+\s*/\s*\d+\s*\(\s*(\d+\.?\d*)\s*%\s*\)\s*$")
 # mlx-lm-lora: "Iter 20: Train loss 0.001, Total rewards mean 0.21, ..., It/sec 0.08".
-_ITERATION = re.compile(r"^\s*(?:iter|iteration|step|epoch)\s+(\d+)\s*[:,]\s*(?=[A-Za-z])", re.IGNORECASE)
+_ITERATION = re.compile(
+    r"(?:^|\s)(?:iter|iteration|step|epoch)\s+\[?(\d+)(?:\s*/\s*\d+)?\]?\s*[:,]\s*(?=[A-Za-z])", re.IGNORECASE
+)
+# "epoch 1 step 12 reward 0.4 loss 0.001": names of one word and numbers in turn, with no sign between them.
+_IN_TURN = re.compile(rf"\b([A-Za-z_][\w/.@-]*)[:=]?\s+({NUMBER}%?|nan|-?inf)(?:\s*[,;|]\s*|\s+|$)", re.IGNORECASE)
 _WORDS_NUMBER = re.compile(
     rf"^\s*([A-Za-z][\w ./-]*?)[:=]?\s+({NUMBER}|nan|-?inf)\s*(?:[A-Za-z%/]+)?\s*$", re.IGNORECASE
 )
 # The rest of a verl line that a terminal or a page has broken: pairs between dashes, and no step.
 _VERL_REST = re.compile(r"^\s*(?:-\s+)?[\w/.()@-]+:\S+(?:\s+-\s+[\w/.()@-]+:\S+)*\s*-?\s*$")
 _STEP_WORD = re.compile(r"\b(?:global[_ ]step|step|iter(?:ation)?|rollout|episode)[\s:=#\[]*(\d+)", re.IGNORECASE)
-_BULLET = re.compile(rf"^\s*[•*·-]\s*([A-Za-z][\w .()/-]*?)\s*:\s*({NUMBER}|nan|-?inf)\s*%?\s*\S*\s*$", re.IGNORECASE)
-_LONE_PAIR = re.compile(
-    rf"^\s*(?:wandb:\s+)?([A-Za-z_][\w/.@ -]*?)\s*[:=]?\s+({NUMBER}|nan|-?inf)%?\s*$", re.IGNORECASE
+_PLUS_MINUS = rf"(?:\s*(?:±|\+/-)\s*{NUMBER})?"
+_BULLET = re.compile(
+    rf"^\s*[•*·-]\s*([A-Za-z][\w .()/-]*?)\s*:\s*({NUMBER}|nan|-?inf){_PLUS_MINUS}\s*%?\s*\S*\s*$", re.IGNORECASE
 )
-STEP_HEADING = re.compile(r"=+\s*Step\s+(\d+)\s*/\s*\d+", re.IGNORECASE)
+_LONE_PAIR = re.compile(
+    rf"^\s*(?:wandb:\s+)?([A-Za-z_][\w/.@ -]*?)\s*[:=]?\s+({NUMBER}|nan|-?inf){_PLUS_MINUS}%?\s*$", re.IGNORECASE
+)
+STEP_HEADING = re.compile(
+    r"=+\s*Step\s+(\d+)\s*/\s*\d+|^\W*(?:step|iteration|iter)\s+(\d+)\s*(?:(?:/|of)\s*\d+)?\s*:?\W*$", re.IGNORECASE
+)
+_ARRAY = re.compile(
+    r"^\s*['\"]?([A-Za-z_][\w/ ]*?)['\"]?\s*[:=]\s*\[([-+\d.,eE\s]*|[^\[\]]*\bnan\b[^\[\]]*)\]\s*,?\s*$"
+)
 
 
 def dict_rows(line: str) -> tuple[list[Row], str]:
@@ -125,7 +137,8 @@ def text_row(line: str) -> Row | None:
         pairs = {key: value for key, value in _VERL_PAIR.findall(found["rest"]) if read_number(value) is not None}
         if pairs:
             return {"step": float(found["step"]), **pairs}
-    return _bars(line) or _pairs(line, _EQUALS_PAIR, "=") or _pairs(line, _COLON_PAIR, ":") or _commas(line)
+    signs = _bars(line) or _pairs(line, _EQUALS_PAIR, "=") or _pairs(line, _COLON_PAIR, ":")
+    return signs or _commas(line) or _in_turn(line)
 
 
 def is_verl(line: str) -> bool:
@@ -150,12 +163,31 @@ def bare_pairs(line: str) -> Row | None:
 
 def _commas(line: str) -> Row | None:
     """`Iter 20: Train loss 0.001, Total rewards mean 0.21, KL 0.000`: three fields at least."""
-    found = _ITERATION.match(line)
+    found = _ITERATION.search(line) if line.count(",") >= 2 else None
     if not found:
         return None
     fields = [_WORDS_NUMBER.match(part) for part in line[found.end() :].split(",")]
     pairs = {field[1].strip(): field[2] for field in fields if field}
     return {"step": found[1], **pairs} if len(pairs) >= 3 else None
+
+
+def _in_turn(line: str) -> Row | None:
+    """`epoch 1 step 12 reward 0.4 loss 0.001`: from the step on nothing but names and numbers, three at least."""
+    found = _STEP_WORD.search(line)
+    if not found:
+        return None
+    rest = line[found.start() :].strip()
+    pairs = _IN_TURN.findall(rest)
+    whole = sum(len(part[0]) for part in _IN_TURN.finditer(rest)) == len(rest)
+    return dict(pairs) if whole and len(pairs) >= 3 else None
+
+
+def array_line(line: str) -> tuple[str, list[float]] | None:
+    """Return the name and the numbers of `rewards = [0.1, 0.2, ...]`: ten of them at least."""
+    found = _ARRAY.match(line)
+    numbers = [read_number(part) for part in found[2].split(",") if part.strip()] if found else []
+    known = [math.nan if number is None else number for number in numbers]
+    return (found[1].strip(), known) if found and len(known) >= 10 else None
 
 
 def _bars(line: str) -> Row | None:
@@ -187,7 +219,7 @@ def _pairs(line: str, pattern: re.Pattern[str], sign: str) -> Row | None:
 def heading_step(line: str) -> float | None:
     """Return N of a heading such as `===== Step N/100 =====`."""
     found = STEP_HEADING.search(line)
-    return float(found[1]) if found else None
+    return float(found[1] or found[2]) if found else None
 
 
 def prefix_step(line: str) -> float | None:
@@ -199,7 +231,8 @@ def prefix_step(line: str) -> float | None:
 def lone_pair(line: str) -> tuple[str, str] | None:
     """Return one metric that stands alone on its line, as `• Avg Reward: 0.41` or `reward: 0.41`."""
     found = _BULLET.match(line) or _LONE_PAIR.match(line)
-    return (found[1].strip(), found[2]) if found else None
+    # A number among the words is a value of another name: the line is not one metric.
+    return (found[1].strip(), found[2]) if found and not re.search(r"\s[-+]?\d[\d.]*\s", found[1]) else None
 
 
 def key_value(line: str) -> tuple[str, str] | None:

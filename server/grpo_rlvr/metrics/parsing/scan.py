@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from html import unescape
 from itertools import pairwise
 
 from grpo_rlvr.metrics.names import meaning
@@ -21,6 +22,11 @@ _OPEN_LINES, _OPEN_CHARS = 120, 60_000
 # A longer line is no row of metrics; it is cut so that a regular expression cannot be made to crawl.
 _LONGEST = 200_000
 _LONGEST_TEXT = 8_000
+_HTML = re.compile(r"</?(?:table|thead|tbody|tr|t[hd])\b", re.IGNORECASE)
+_HTML_END = re.compile(r"</(tr|table)\s*>", re.IGNORECASE)
+_HTML_CELL = re.compile(r"<t[hd]\b[^<>]*>", re.IGNORECASE)
+_HTML_OPEN = re.compile(r"<t[hd]\b[^<>]*>[^<]*$", re.IGNORECASE)
+_HTML_TAG = re.compile(r"<[^<>]*>")
 
 
 @dataclass
@@ -55,6 +61,8 @@ class Scanner:
         # Tables of one value a metric, with the line each begins at and the step that the line above states.
         self._singles: list[tuple[Table, int, float | None]] = []
         self._stated_step: float | None = None
+        self._arrays: list[tuple[str, list[float], int]] = []
+        self._html, self._html_line = "", 0
 
     def feed(self, line: str, number: int) -> None:
         """Take one line, numbered from 1."""
@@ -86,6 +94,7 @@ class Scanner:
         self._close_table()
         self._close_block()
         self._join_singles()
+        self._join_arrays()
         self.scan.stream.columns.finish()
         self.scan.stream.evaluation.finish()
         return self.scan
@@ -96,6 +105,8 @@ class Scanner:
         if self._verl and self._continue_verl(line):
             return
         if "{" in line and self._dictionaries(line, number):
+            return
+        if (self._html or "<" in line) and self._take_html(line, number):
             return
         stripped = line.strip()
         if not stripped:
@@ -198,6 +209,50 @@ class Scanner:
             run.append(single)
         self._one_run(run)
 
+    def _join_arrays(self) -> None:
+        """Read lists of numbers as the columns of one run: several names, each once, all of one length."""
+        arrays, self._arrays = self._arrays, []
+        if not arrays:
+            return
+        columns = {name: values for name, values, _ in arrays}
+        lengths = {len(values) for values in columns.values()}
+        if len(columns) < 2 or len(columns) < len(arrays) or len(lengths) != 1:
+            # One list, or the same one again and again: the answers of a batch, not the course of a run.
+            for name, values, line in arrays:
+                self._unread(line, f"{name}: a list of {len(values)} numbers", "no course of a run")
+            return
+        joined = Table(Columns(), "rows", "lists")
+        for index in range(lengths.pop()):
+            joined.columns.add({name: values[index] for name, values in columns.items()}, arrays[0][2])
+        joined.columns.finish()
+        self._count("lists", joined.columns.rows)
+        self._note(f"{len(columns)} lists of {joined.columns.rows} numbers are read as columns of one run")
+        self.scan.tables.append(joined)
+
+    def _take_html(self, line: str, number: int) -> bool:
+        """Read the rows of an HTML table, as a notebook is copied; False when the line has nothing of one."""
+        if not self._html and not _HTML.search(line):
+            return False
+        if "<" not in line and not _HTML_OPEN.search(self._html[-500:]):
+            self._unread(self._html_line, self._html, "")  # a tag that somebody wrote in prose: no cell is open
+            self._html, self._html_line = "", 0
+            return False
+        self._html_line = self._html_line or number
+        self._html += line + " "
+        while (end := _HTML_END.search(self._html)) is not None:
+            piece, self._html = self._html[: end.start()], self._html[end.end() :]
+            cells = [_HTML_TAG.sub("", cell).strip() for cell in _HTML_CELL.split(piece)[1:]]
+            if end[1].lower() == "table":
+                self._close_table()
+            elif cells:
+                self._table_line(f"| {' | '.join(unescape(cell).replace('|', '/') for cell in cells)} |", number)
+        if len(self._html) > _OPEN_CHARS or not _HTML.search(self._html):
+            rest = self._html.strip()
+            if rest:
+                self._unread(self._html_line, rest, "")
+            self._html, self._html_line = "", 0
+        return True
+
     def _one_run(self, run: list[tuple[Table, int, float | None]]) -> None:
         if len(run) < 2:
             for table, _, _ in run:
@@ -266,6 +321,9 @@ class Scanner:
             self._close_block()
             self._heading = step
             return
+        if (array := shapes.array_line(line)) and meaning(array[0]):
+            self._arrays.append((*array, number))
+            return
         pair = shapes.lone_pair(line) or shapes.key_value(line)
         known = meaning(pair[0]) if pair else None
         if pair and (known or self._block):
@@ -275,12 +333,17 @@ class Scanner:
 
     def _pair(self, pair: tuple[str, str], number: int) -> None:
         name, value = pair
-        if name in self._block or (meaning(name) and meaning(name).quantity == "step" and self._block):  # type: ignore[union-attr]
+        if name in self._block or (self._is_step(name) and any(map(self._is_step, self._block))):
             self._close_block()
         if not self._block:
             self._block_line = number
             self._block = {} if self._heading is None else {"step": self._heading}
         self._block[name] = value
+
+    @staticmethod
+    def _is_step(name: str) -> bool:
+        found = meaning(name)
+        return found is not None and found.quantity == "step"
 
     def _close_block(self) -> None:
         block, self._block = self._block, {}

@@ -54,7 +54,7 @@ def _parse_path(path: Path) -> ParsedLog:
         )
     if head[:1] in ("{", "[") and path.stat().st_size <= _WHOLE_JSON and not _is_json_lines(head):
         text = path.read_text(encoding=encoding, errors="replace").lstrip("\ufeff")
-        scan = _whole_json(text)
+        scan = _whole_json(text, path.stem.split("tag-")[-1])
         if scan is not None:
             return _noting(assemble(scan, path.name), encoding, text.count(REPLACED))
     odd: list[int] = []
@@ -125,13 +125,16 @@ def _is_json_lines(head: str) -> bool:
     return bool(newline and rest.strip()) and first.rstrip().endswith("}") and first.startswith("{")
 
 
-def _whole_json(text: str) -> Scan | None:
-    """Read a text that is one JSON document: trainer_state.json, a list of rows, or columns. None when it is not."""
+def _whole_json(text: str, tag: str = "") -> Scan | None:
+    """Read a text that is one JSON document: trainer_state.json, a list of rows, or columns. None when it is not.
+
+    `tag` names the values of TensorBoard's JSON, which has none: `[[seconds, step, value], ...]`.
+    """
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    rows = _rows_of(document)
+    rows = _scalars(document, tag) or _rows_of(document)
     if rows is None:
         return None
     scanner = Scanner()
@@ -142,6 +145,14 @@ def _whole_json(text: str) -> Scan | None:
         "trainer_state.json" if isinstance(document, dict) and "log_history" in document else "json": len(rows)
     }
     return scan
+
+
+def _scalars(document: Any, tag: str) -> list[Any] | None:
+    rows = document if tag and isinstance(document, list) else []
+    plain = all(
+        isinstance(row, list) and len(row) == 3 and all(isinstance(v, (int, float)) for v in row) for row in rows
+    )
+    return [{"step": row[1], tag: row[2]} for row in rows] if rows and plain else None
 
 
 def _rows_of(document: Any) -> list[Any] | None:

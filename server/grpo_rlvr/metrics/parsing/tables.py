@@ -16,7 +16,9 @@ from grpo_rlvr.metrics.parsing.values import range_end, read_cell, without_words
 PREVIEW = 200
 _RULE = re.compile(r"^[\s|+:=─━┄═╌┼╪├┤┬┴┌┐└┘╒╕╘╛╞╡┏┓┗┛┡┩╇╈┯┷╭╮╰╯-]+$")
 _SEPARATED_WORDS = re.compile(r"\b(Training|Validation|Train|Valid|Wall|Grad|Step) (Loss|time|Norm)\b", re.IGNORECASE)
-_WANDB_RUN = re.compile(r"^.+ - (?P<metric>[\w./]+?)(?P<bound>__(?:MIN|MAX))?$")
+_WANDB_RUN = re.compile(
+    r"^.+(?: - |-(?=(?:train|eval|val|rollout|actor|critic)/))(?P<metric>[\w./]+?)(?P<bound>__(?:MIN|MAX))?$"
+)
 # A first column of this name says that every row is another run.
 _RUN_COLUMNS = frozenset(
     {"run", "exp", "experiment", "run_name", "name", "config", "model", "variant", "arm", "seed", "setting", "method"}
@@ -163,7 +165,7 @@ def header_of(line: str, number: int) -> OpenTable | None:
         cells = split_cells(stripped, delimiter) if delimiter in stripped else []
         if len(cells) >= 2 and not any(map(_is_number, cells)) and _known(cells, 1):
             return OpenTable([c or f"column {i + 1}" for i, c in enumerate(cells)], name, number, delimiter)
-    words = _SEPARATED_WORDS.sub(r"\1_\2", stripped)
+    words = _SEPARATED_WORDS.sub(r"\1_\2", stripped).replace(" / ", "/")
     cells = re.split(r"\s{2,}", words)
     cells = cells if len(cells) >= 3 and not any(" " in cell for cell in cells) else words.split()
     if len(cells) >= 3 and not any(map(_is_number, cells)) and _known(cells, 2) and len(cells) <= 60:
@@ -186,9 +188,13 @@ def row_of(table: OpenTable, line: str) -> list[str] | None:
         return (cells + [""] * (len(table.header) - len(cells)))[: len(table.header)] if len(cells) >= 2 else None
     if table.delimiter not in line:
         return None
+    line = line.replace("No log", "-") if table.delimiter == " " else line
     cells = split_cells(line.strip("\r\n") if table.delimiter == "\t" else line.strip(), table.delimiter)
     if len(cells) != len(table.header):
-        return None
+        # A printed data frame numbers its rows, and its header has no name for that.
+        if table.delimiter != " " or len(cells) != len(table.header) + 1 or not cells[0].isdigit():
+            return None
+        cells = cells[1:]
     return cells if sum(map(_is_number, cells)) >= 1 else None
 
 
