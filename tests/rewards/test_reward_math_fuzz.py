@@ -47,7 +47,9 @@ def test_an_expression_equals_itself_and_not_itself_plus_one(text: str) -> None:
         return
     assert score(text, text) == 1.0
     assert score(text, f"({text}) + 0") == 1.0
-    assert score(text, f"({text}) + 1") == 0.0
+    # One more is within the tolerance of a large number that is not whole; its square and one more never is.
+    more = "1" if "." not in text else f"({text})^2 + 1"
+    assert score(text, f"({text}) + {more}") == 0.0
 
 
 @settings(max_examples=150, deadline=None)

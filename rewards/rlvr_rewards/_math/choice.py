@@ -5,15 +5,17 @@ import re
 from rlvr_rewards._math.normal import normalise
 
 _LEADING = re.compile(
-    r"[\s(\[*]*+(?:option|choice|answer)?[\s(\[*:]*+(?P<letter>[A-Za-z])(?P<after>[)\].:*,;-]|\s|$)", re.IGNORECASE
+    r"[\s(\[{*]*+(?:option|choice|answer)?[\s(\[{*:]*+(?P<letter>[A-Za-z])(?P<after>[)\]}.:*,;-]|\s|$)", re.IGNORECASE
 )
+# The article before a small word: the text of an option without its letter.
+_ARTICLE = re.compile(r"A\s+(?!(?:as|because|by|for|is|since|so|where|which|with)\b)[a-z]{2}")
 # A second letter right behind the first, as in "A or B" or "B, C".
 _SECOND = re.compile(r"[\s)\].*]*+(?:,|;|/|&|\bor\b|\band\b)[\s(\[*]*+(?:option\s+)?[A-Z](?![A-Za-z])", re.IGNORECASE)
 
 
 def gold_letter(gold: str) -> str | None:
     """Return the option letter of a gold such as "B", "(B)" or "\\text{B}", or None."""
-    letter = _plain(gold).strip(" ().[]:*")
+    letter = _plain(gold).strip(" ().[]{}:*")
     return letter.upper() if len(letter) == 1 and letter.isascii() and letter.isalpha() else None
 
 
@@ -23,9 +25,11 @@ def choice_letter(answer: str) -> str | None:
     match = _LEADING.match(text)
     if match is None or _SECOND.match(text, match.end("letter")):
         return None
-    letter, rest = match["letter"], text[match.end("letter") :].strip(" ().[]:*")
+    if _ARTICLE.match(text, match.start("letter")):
+        return None
+    letter, rest = match["letter"], text[match.end("letter") :].strip(" ().[]{}:*")
     # A small letter with text behind is a word of that text, such as the article.
-    return letter.upper() if letter.isupper() or not rest or match["after"] in ")].:" else None
+    return letter.upper() if letter.isupper() or not rest or match["after"] in ")]}.:" else None
 
 
 def _plain(text: str) -> str:

@@ -39,7 +39,8 @@ class _Work(threading.local):
 _work = _Work()
 # Names of coordinates in the order in which a tuple gives them.
 _ORDERS = ("xyz", "abcdef", "uvw", "pqrs", "mnk", "rst", "stu")
-_DEFINITION = re.compile(r"(?P<f>[A-Za-z]'?)\s*\(\s*(?P<x>[A-Za-z])\s*\)")
+# A function of a variable, or a sequence with its index.
+_DEFINITION = re.compile(r"(?P<f>[A-Za-z]'?)\s*(?:\(\s*(?P<x>[A-Za-z])\s*\)|_\s*\{?\s*(?P<n>[a-z])\s*\}?)")
 _DECIMAL = re.compile(r"-?\d*\.?(\d*)")
 
 
@@ -215,9 +216,16 @@ def _numbers(gold: Form, answer: Form, policy: Policy) -> bool:
 
 def _collections(gold: Form, answer: Form, policy: Policy) -> bool:
     ours, theirs = members(gold), members(answer)
+    if any(map(_is_set, (*ours, *theirs))) and not {gold.kind, answer.kind} <= {"list", "set", "union"}:
+        # A set that holds a set is neither that set nor what is in it.
+        return False
     # A list of guesses is not the one answer; a repeated answer is.
     covered = all(_any(((a, b) for b in theirs), policy) for a in ours)
     return covered and all(_any(((a, b) for a in ours), policy) for b in theirs)
+
+
+def _is_set(form: Form) -> bool:
+    return form.kind == "set" or (form.kind == "word" and form.text == "no solution")
 
 
 def _any(pairs: Iterable[tuple[Form, Form]], policy: Policy) -> bool:
@@ -225,7 +233,7 @@ def _any(pairs: Iterable[tuple[Form, Form]], policy: Policy) -> bool:
     undecided = False
     for gold, answer in pairs:
         try:
-            if same(gold, answer, policy):
+            if _is_set(gold) == _is_set(answer) and same(gold, answer, policy):
                 return True
         except Undecided:
             undecided = True
@@ -315,8 +323,8 @@ def _same_argument(gold: Form, answer: Form) -> Form | None:
     last = answer.parts[-1]
     if names[0] is None or names[1] is None or names[0]["f"] != names[1]["f"] or last.node is None:
         return None
-    mine, theirs = names[0]["x"], names[1]["x"]
-    if mine in terms.variables(last.node):
+    mine, theirs = (name["x"] or name["n"] for name in (names[0], names[1]))
+    if (names[0]["x"] is None) is not (names[1]["x"] is None) or mine in terms.variables(last.node):
         return None
     return replace(last, node=terms.renamed(last.node, theirs, mine), text=f"{last.text} ")
 

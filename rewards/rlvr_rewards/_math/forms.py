@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from itertools import product
+from itertools import pairwise, product
 
 from rlvr_rewards._math import terms, tree
 from rlvr_rewards._math.form import Form
@@ -184,6 +184,7 @@ def _list(text: str, bare: bool) -> Form | None:
         return None
     if bare and ";" in members.words and "," in members.words and (groups := _groups(text)) is not None:
         return groups
+    forms = continued(forms)
     if joined == "or" and all(form.kind in ("relation", "interval", "union") for form in forms):
         return Form("union", text, forms)
     return Form("list", text, tuple(_flat(forms)), marks=tuple(dict.fromkeys(members.words)))
@@ -282,17 +283,44 @@ def _bracket(text: str) -> Form | None:
         if re.search(r"\\mid(?![A-Za-z])|\||:", inner):
             return _builder(text, inner)
         forms = tuple(_flat(tuple(read_clean(part, bare=False) for part in members if part.strip())))
-        return Form("set", text, forms) if forms else Form("word", "no solution")
+        return Form("set", text, continued(tuple(forms))) if forms else Form("word", "no solution")
     if len(members) == 1:
         form = read_clean(inner)
         return form if (opener, closer) == ("(", ")") or form.kind == "matrix" else Form("raw", text)
     if len(members) > MAX_MEMBERS:
         raise TooLarge("members")
     forms = tuple(read_clean(part, bare=False) for part in members)
+    if (opener, closer) == ("[", "]") and (rows := _rows_of(text, forms)) is not None:
+        return rows
     mixed = (opener, closer) in (("(", "]"), ("[", ")"))
     endless = len(forms) == 2 and any(re.search(r"\\infty|inf$|infinity|^-?oo$", form.text) for form in forms)
     kind = "interval" if len(forms) == 2 and (mixed or endless) else "tuple"
     return None if mixed and kind == "tuple" else Form(kind, text, forms, marks=(opener, closer))
+
+
+def _rows_of(text: str, forms: tuple[Form, ...]) -> Form | None:
+    """Read `[[1, 2], [3, 4]]` as a matrix."""
+    square = all(form.kind in ("tuple", "interval") and form.marks == ("[", "]") for form in forms)
+    if not square or len({len(form.parts) for form in forms}) != 1:
+        return None
+    return Form("matrix", text, tuple(cell for form in forms for cell in form.parts), marks=(str(len(forms)),))
+
+
+def continued(forms: tuple[Form, ...]) -> tuple[Form, ...]:
+    """Return the members with `1, 2, ..., 9` filled in, where whole numbers in even steps lead up to the last one."""
+    if len(forms) < 3 or forms[-2].text != "..." or any(form.text == "..." for form in forms[:-2]):
+        return forms
+    values = [form.node.value if form.node is not None and not form.unit else None for form in (*forms[:-2], forms[-1])]
+    given = [int(value) for value in values if value is not None and value.denominator == 1]
+    steps = {after - before for before, after in pairwise(given[:-1])} or {1}
+    step = next(iter(steps))
+    if len(given) != len(values) or len(steps) != 1 or step == 0 or (given[-1] - given[-2]) % step:
+        return forms
+    count = (given[-1] - given[0]) // step + 1
+    if not len(given) <= count <= MAX_MEMBERS:
+        return forms
+    run = range(given[0], given[-1] + (1 if step > 0 else -1), step)
+    return tuple(Form("number", str(value), node=terms.number(value)) for value in run)
 
 
 def _builder(text: str, inner: str) -> Form:

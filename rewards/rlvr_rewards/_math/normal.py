@@ -24,6 +24,7 @@ _SYMBOLS = {
     **dict.fromkeys("…⋯", r"\ldots "),
     **dict.fromkeys("°º", r"^\circ "),
     **dict.fromkeys("‘’′", "'"),
+    **dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff", ""),
     "√": r"\sqrt ",
     "∛": r"\sqrt[3] ",
     **{char: f"\\{name} " for char, name in zip("αβγδεζηθκλμνξπρστφχψωΓΔΘΛΞΣΦΨΩ", _GREEK.split(), strict=True)},

@@ -109,6 +109,8 @@ def _opposite(node: Node | None) -> Node | None:
 
 def _relation_spans(form: Form) -> list[Span] | None:
     """Read `x < 3`, `3 > x`, `2 <= x < 5` and `x != 3`."""
+    if (around := _size_spans(form)) is not None:
+        return around
     form = _turned(form)
     parts, signs = form.parts, form.marks
     names = [index for index, part in enumerate(parts) if part.node is not None and part.node.op == "variable"]
@@ -132,6 +134,20 @@ def _relation_spans(form: Form) -> list[Span] | None:
         "\\ne": [((None, False), (number, False)), ((number, False), (None, False))],
     }
     return spans.get(sign)
+
+
+def _size_spans(form: Form) -> list[Span] | None:
+    """Read `|x| < 2` and `|x| >= 2`, with the number on the right."""
+    if len(form.parts) != 2 or (node := form.parts[0].node) is None or (high := _number_of(form.parts[1])) is None:
+        return None
+    if node.op != "abs" or node.args[0].op != "variable" or high <= 0:
+        return None
+    closed = form.marks[0] in ("\\le", "\\ge")
+    if form.marks[0] in ("<", "\\le"):
+        return [((-high, closed), (high, closed))]
+    if form.marks[0] in (">", "\\ge"):
+        return [((None, False), (-high, closed)), ((high, closed), (None, False))]
+    return None
 
 
 FLIPPED = {"<": ">", ">": "<", "\\le": "\\ge", "\\ge": "\\le", "\\ne": "\\ne"}

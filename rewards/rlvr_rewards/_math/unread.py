@@ -87,5 +87,11 @@ def same_words(gold: Form, answer: Form) -> bool:
 
 
 def spoken(text: str) -> str:
-    """Return the words and figures of a text, whichever of them were set as text or as formulas, in small letters."""
-    return " ".join(re.sub(r"\\text\s*\{([^{}]*)\}|\$", r" \1 ", text).casefold().split())
+    """Return the words and figures of a text, whichever of them were set as text or as formulas, in small letters.
+
+    The article before a word and the point behind the last one are left out.
+    """
+    words = re.sub(r"\\text\s*\{([^{}]*)\}|\$", r" \1 ", text).casefold().split()
+    if len(words) > 1 and words[0] in ("a", "an", "the") and len(words[1]) > 2 and words[1] != "and":
+        words = words[1:]
+    return " ".join(words).rstrip(".")
