@@ -44,7 +44,7 @@ ASSERTS = HEAD + "\n".join(forms())
 def test_no_way_to_compare_pays_a_wrong_program(style: str, tests: str) -> None:
     assert len(forms()) >= 80
     # In parts, so that a comparison which is fooled shows even where the others hold.
-    reward = UnitTest(style=style, partial=True, limit_s=5)
+    reward = UnitTest(style=style, partial=True, limit_s=2)
     attacks = programs("forging.txt")
     del attacks["partly right, then death"]  # its `g` is right
     verdicts = reward.grade_batch([RIGHT, *attacks.values(), RIGHT], [{"tests": tests}] * (len(attacks) + 2))

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from rlvr_rewards import Composite
 from rlvr_rewards.sandbox import _launch, _pool, _probe
 from rlvr_rewards.sandbox._jobs import Job, Limits
 from rlvr_rewards.sandbox._pool import Pool
@@ -250,7 +251,7 @@ class Graded:
     """A data set whose items are scored when they are loaded."""
 
     def __init__(self) -> None:
-        self.reward = UnitTest()
+        self.reward = Composite(UnitTest())
         self.reward([RIGHT], tests=[ROW["tests"]])
 
     def __len__(self) -> int:
