@@ -2,11 +2,22 @@
 
 Run: python benchmarks/bench_sandbox.py [--gradings N]. Prints one JSON object; exit code 1 when a limit is broken. With
 `--gradings 100000` it also states how memory grows over that many gradings.
+
+What it is compared with, all on the same program and the same three asserts:
+
+- pytest a sample: `python -m pytest -q FILE` in a process of its own, once with the plugins that are installed here and
+  once with none. The limit applies to the faster of the two.
+- a bare forkserver: the smallest server that does the same duty without protection. One process with the same modules
+  loaded reads a program and its asserts from a pipe, forks a child that runs both, waits for its verdict on a pipe for
+  at most ten seconds, kills and reaps it, and answers on a pipe. The program sees its asserts there and could forge the
+  verdict; the limit applies to it all the same.
+- the same worker without hardening: the reward's own worker with everything that protects taken out.
 """
 
 import argparse
 import ast
 import gc
+import itertools
 import json
 import os
 import statistics
@@ -15,7 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,16 +46,18 @@ BATCH, STEP_S, ROUNDS = 512, 20.0, 4
 LIMIT_PYTEST, LIMIT_FORKSERVER = 60.0, 0.6
 
 
-def pytest_once(folder: Path) -> None:
-    """Grade one sample as the common reward does: files in a folder, pytest in a process of its own."""
+def pytest_once(folder: Path, plugins: bool) -> int:
+    """Grade one sample as the common reward does: a file of tests, pytest in a process of its own."""
     (folder / "candidate.py").write_text(PROGRAM, encoding="utf-8")
     (folder / "test_candidate.py").write_text(PYTEST, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(folder), str(folder)]
-    plain = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # its fastest form
-    subprocess.run(command, capture_output=True, check=True, cwd=folder, env=plain)
+    command = [sys.executable, "-m", "pytest", "-q", "test_candidate.py"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    if not plugins:
+        environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    subprocess.run(command, capture_output=True, check=True, cwd=folder, env=environment)
+    return 1
 
 
-# The same way without protection: the same modules loaded once, a child a program, a time limit, a verdict over a pipe.
 FORKSERVER = """
 import base64, ctypes, gc, json, os, resource, select, signal, struct, sys, time
 for name in sys.argv[1].split(","): __import__(name)
@@ -127,7 +140,7 @@ def modules_loaded_once() -> tuple[str, ...]:
 
 
 class Forkserver:
-    """The unprotected server, one process."""
+    """The bare forkserver, one process."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-I", "-S", "-c", FORKSERVER, ",".join(modules_loaded_once())]
@@ -162,8 +175,9 @@ def rates() -> dict[str, float]:
     server, bare, cases = Forkserver(), bare_pool(), [{"stdin": "1 2\n", "stdout": "3\n"}]
     with tempfile.TemporaryDirectory() as folder:
         ways: dict[str, Callable[[], int]] = {
-            "pytest a sample": lambda: pytest_once(Path(folder)) or 1,
-            "twenty-line forkserver": lambda: int(server.grade()),
+            "pytest a sample, plugins as installed": lambda: pytest_once(Path(folder), plugins=True),
+            "pytest a sample, no plugins": lambda: pytest_once(Path(folder), plugins=False),
+            "bare forkserver": lambda: int(server.grade()),
             "same worker without hardening": lambda: with_pool(bare),
             "asserts (values)": lambda: with_reward(one, PROGRAM, TESTS),
             "pytest tests (split)": lambda: with_reward(tester, PROGRAM, PYTEST),
@@ -197,15 +211,27 @@ def batch_seconds() -> dict[str, float]:
     return answer
 
 
-def memory_growth_kb(gradings: int) -> dict[str, int]:
-    """Return by how much this process and the largest worker grow over many gradings."""
-    reward = UnitTest()
+def memory_growth_kb(gradings: int) -> dict[str, Any]:
+    """Return by how much this process and the largest worker grow over many gradings, and over each fifth of them."""
+    reward, rounds = UnitTest(), max(5, gradings // BATCH)
     with_reward(reward, PROGRAM, TESTS, BATCH)
-    before, workers_before = resident_kb(os.getpid()), worker_kb()
-    for _ in range(max(1, gradings // BATCH)):
+    start = time.perf_counter()
+    sizes = [(resident_kb(os.getpid()), worker_kb())]
+    for number in range(1, rounds + 1):
         with_reward(reward, PROGRAM, TESTS, BATCH)
-    gc.collect()
-    return {"gradings": gradings, "trainer": resident_kb(os.getpid()) - before, "worker": worker_kb() - workers_before}
+        if number % (rounds // 5) == 0 and len(sizes) < 6:
+            gc.collect()
+            sizes.append((resident_kb(os.getpid()), worker_kb()))
+    seconds = time.perf_counter() - start
+    trainer, worker = zip(*sizes, strict=True)
+    return {
+        "gradings": rounds * BATCH, "per_s": round(rounds * BATCH / seconds, 1), "trainer": trainer[-1] - trainer[0],
+        "worker": worker[-1] - worker[0], "trainer_by_fifths": _steps(trainer), "worker_by_fifths": _steps(worker),
+    }  # fmt: skip
+
+
+def _steps(sizes: Sequence[int]) -> list[int]:
+    return [after - before for before, after in itertools.pairwise(sizes)]
 
 
 def resident_kb(pid: int) -> int:
@@ -231,17 +257,19 @@ def main() -> int:
     asked = parser.parse_args()
     found, batch = rates(), batch_seconds()
     level = UnitTest().grade(PROGRAM, {"tests": TESTS}).detail["level"]
-    against_pytest = found["asserts (values)"] / found["pytest a sample"]
-    against_forkserver = found["asserts (values)"] / found["same worker without hardening"]
+    pytest = max(found[name] for name in found if name.startswith("pytest a sample"))
+    values, split = found["asserts (values)"], found["pytest tests (split)"]
+    against_pytest, against_forkserver = values / pytest, values / found["bare forkserver"]
     answer = {
         "level": level,
         "processors": _advice.cores(),
+        "load": round(os.getloadavg()[0], 2),
         "samples_per_s_one_worker": {name: round(value, 1) for name, value in found.items()},
         "times_pytest_a_sample": round(against_pytest, 1),
-        "times_pytest_a_sample_split": round(found["pytest tests (split)"] / found["pytest a sample"], 1),
-        "share_of_forkserver_without_hardening": round(against_forkserver, 2),
-        "share_of_twenty_line_forkserver": round(found["asserts (values)"] / found["twenty-line forkserver"], 2),
-        "limits": {"times_pytest_a_sample": LIMIT_PYTEST, "share_of_forkserver_without_hardening": LIMIT_FORKSERVER},
+        "times_pytest_a_sample_split": round(split / pytest, 1),
+        "share_of_bare_forkserver": round(against_forkserver, 2),
+        "share_of_same_worker_without_hardening": round(values / found["same worker without hardening"], 2),
+        "limits": {"times_pytest_a_sample": LIMIT_PYTEST, "share_of_bare_forkserver": LIMIT_FORKSERVER},
         f"seconds_for_{BATCH}": {name: round(value, 2) for name, value in batch.items()},
         f"share_of_a_{STEP_S:.0f}_s_step": {name: round(value / STEP_S, 3) for name, value in batch.items()},
         "memory_growth_kb": memory_growth_kb(asked.gradings),

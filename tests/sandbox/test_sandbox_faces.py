@@ -298,6 +298,27 @@ def test_no_environment_variable_changes_the_protection() -> None:
         assert "environ" not in names or path.name == "_pytest_face.py", path
 
 
+OPTIMISED = """
+from rlvr_rewards.unit_test import UnitTest
+tests = "from candidate import f\\ndef test_f():\\n    assert f(1) == 2"
+programs = ["def f(x): return x + 1", "def f(x): return x", "def f(x):\\n    assert x > 1\\n    return 2"]
+print(UnitTest(style="pytest")(programs, tests=[tests] * 3))
+"""
+
+
+@pytest.mark.parametrize("switch", ["-O", "-OO"])
+def test_assertions_hold_where_the_trainer_runs_without_its_own(switch: str) -> None:
+    done = subprocess.run([sys.executable, switch, "-c", OPTIMISED], capture_output=True, text=True, check=False)
+    assert done.stdout == "[1.0, 0.0, 0.0]\n", done.stderr
+
+
+def test_an_interpreter_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_launch.importlib.util, "MAGIC_NUMBER", b"\x00\x00\r\n")
+    problem = _probe.attack("landlock+seccomp", {})
+    assert problem is not None
+    assert "another version of Python" in problem
+
+
 # -- what the probes notice: each layer taken out, one at a time ------------------------------------------------------
 
 LAYERS = {

@@ -38,12 +38,11 @@ DEVICES = ("null", "zero", "urandom", "random")
 ENVIRONMENT = {
     "PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "0", "PYTHONUTF8": "1",
     "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "NUMEXPR_NUM_THREADS": "1",
-    "LD_BIND_NOW": "1",  # once a worker instead of function by function in every child
 }  # fmt: skip
 
 # Reads modules and configuration from stdin and starts; nothing of the grader lies in a file the child could open.
 BOOTSTRAP = """
-import marshal, os, struct, sys, types
+import _frozen_importlib_external, marshal, os, struct, sys, types
 def read(size):
     data = b""
     while len(data) < size:
@@ -52,6 +51,9 @@ def read(size):
             sys.exit("the client has gone")
         data += chunk
     return data
+magic = read(4)
+if magic != _frozen_importlib_external.MAGIC_NUMBER:
+    sys.exit(sys.executable + " is another version of Python than the one that grades")
 start = marshal.loads(read(struct.unpack("<I", read(4))[0]))
 package = types.ModuleType("rlvr_rewards")
 package.__path__ = []
@@ -176,12 +178,12 @@ def start_message(sources: list[list[str]], config: dict[str, Any]) -> bytes:
     """Return what a worker reads first: its modules, compiled by the same interpreter, and its configuration."""
     modules = [(name, _compiled(name, text)) for name, text in sources]
     body = marshal.dumps({"modules": modules, "config": config})
-    return struct.pack("<I", len(body)) + body
+    return importlib.util.MAGIC_NUMBER + struct.pack("<I", len(body)) + body
 
 
 @functools.cache
 def _compiled(name: str, text: str) -> types.CodeType:
-    return compile(text, f"<{name}>", "exec", dont_inherit=True)
+    return compile(text, f"<{name}>", "exec", dont_inherit=True, optimize=0)
 
 
 def worker_sources(kind: Kind) -> list[list[str]]:

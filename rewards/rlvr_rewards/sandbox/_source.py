@@ -220,6 +220,7 @@ def _compiled(code: ast.Module) -> CodeType | str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return compile(code, "test_candidate.py", "exec", dont_inherit=True)
+            # Never as `python -O` would: that leaves the assertions out.
+            return compile(code, "test_candidate.py", "exec", dont_inherit=True, optimize=0)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             return f"{type(error).__name__}: {error}"

@@ -186,21 +186,22 @@ def main(config: dict[str, Any]) -> NoReturn:
 
     for name in ("quit", "exit"):
         setattr(builtins, name, _sitebuiltins.Quitter(name, "Ctrl-D (i.e. EOF)"))
-    _import_random()
+    random = _import_random()
     sys.path.extend(config["packages"])
     for name in (*COMMON_MODULES, *MODULES_FOR_TESTS[config["kind"]], *config["preload"]):
         __import__(name)
+    random.seed(0)  # once for all children
     Worker(config).serve()
 
 
-def _import_random() -> None:
-    """Import `random` without its wish to be seeded anew in every child, and seed it once for all of them."""
+def _import_random() -> Any:
+    """Import `random` without its wish to be seeded anew in every child."""
     register, os.register_at_fork = os.register_at_fork, lambda **_: None
     try:
         import random
     finally:
         os.register_at_fork = register
-    random.seed(0)
+    return random
 
 
 # Imported once a worker instead of once a program. Few: the cost of every fork grows with the size of the worker.
