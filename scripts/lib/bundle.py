@@ -19,7 +19,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "grpo-rlvr-training"
 # What the server needs to be installed from, and nothing else.
-SOURCES = ("server", "rewards", "pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", "scripts/lib/hatch_build.py")
+SOURCES = (
+    "server", "rewards", "pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", "scripts/lib/hatch_build.py",
+    "scripts/lib/start.py",
+)  # fmt: skip
 SKILL = ("SKILL.md", "references")
 SKIPPED = shutil.ignore_patterns("__pycache__", "*.egg-info", "*.pyc", ".*")
 TITLE = "GRPO / RLVR training"

@@ -19,8 +19,11 @@ NEEDS = ("node", "npm", "uv")
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 NAME = "grpo-rlvr-training"
+# The command of the manifests, up to the script.
+ONCE = ("run", "--no-project", "--no-config", "--python", ">=3.11")
 CLAUDE = ("@anthropic-ai/claude-code", "2.1.197")
 CODEX = ("@openai/codex", "0.171.0")
+GEMINI = ("@google/gemini-cli", "0.61.0")
 MCPB = ("@anthropic-ai/mcpb", "2.1.2")
 
 
@@ -117,6 +120,28 @@ def _json(said: str) -> str:
     return said[min(said.find(mark) for mark in "[{" if mark in said) :]
 
 
+def test_gemini_installs_the_extension_and_connects(home: Path, checkout: Path) -> None:
+    run = client(GEMINI, "gemini", home)
+    (home / ".gemini").mkdir()
+    trusted = {str(folder): "TRUST_FOLDER" for folder in (checkout, home / "project")}
+    (home / ".gemini/trustedFolders.json").write_text(json.dumps(trusted), encoding="utf-8")
+    assert "installed successfully and enabled" in run("extensions", "install", str(checkout), "--consent")
+    # Gemini waits a few seconds for a server and keeps the settings of a proxy's certificates from it, so the first
+    # start is made by hand here, as the README says.
+    start = home / ".gemini/extensions" / NAME / "scripts/lib/start.py"
+    caches = {"HOME": str(home), "XDG_CACHE_HOME": str(home / ".cache")}
+    assert opened([*ONCE, str(start), "serve"], home / "project", **caches) == "grpo-rlvr"
+    assert re.search(r"grpo-rlvr \(from grpo-rlvr-training\).*Connected", run("mcp", "list"))
+
+
+def test_a_plugin_starts_without_a_network_after_its_first_start(bundle: Path, tmp_path: Path) -> None:
+    start = bundle / "plugins" / NAME / "scripts/lib/start.py"
+    caches = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    assert opened([*ONCE, str(start), "serve"], tmp_path, **caches) == "grpo-rlvr"
+    nowhere = {"UV_OFFLINE": "1", "UV_CACHE_DIR": str(tmp_path / "empty")}
+    assert opened([*ONCE, str(start), "serve"], tmp_path, **caches, **nowhere) == "grpo-rlvr"
+
+
 def test_the_desktop_file_is_valid_and_its_command_starts_the_server(bundle: Path, home: Path, tmp_path: Path) -> None:
     stage = tmp_path / "installed here"
     with zipfile.ZipFile(bundle / f"{NAME}.mcpb") as packed:
@@ -140,7 +165,7 @@ def test_the_built_wheel_starts_in_a_clean_environment_without_torch(tmp_path: P
     assert done.stdout.strip() == "[]", done.stderr[-2000:]
 
 
-def opened(arguments: list[str], folder: Path) -> str:
+def opened(arguments: list[str], folder: Path, **environment: str) -> str:
     """Start a server by uv, introduce a client, and return the name that the server gives."""
     uv = load(HERE / "conftest.py").program("uv")
     opening = {
@@ -148,7 +173,8 @@ def opened(arguments: list[str], folder: Path) -> str:
         "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
     }  # fmt: skip
     done = subprocess.run(
-        [uv, *arguments], input=json.dumps(opening) + "\n", env={**os.environ, "GRPO_RLVR_PYTHON": ""}, cwd=folder,
+        [uv, *arguments], input=json.dumps(opening) + "\n", cwd=folder,
+        env={**os.environ, "GRPO_RLVR_PYTHON": "", **environment},
         capture_output=True, text=True, timeout=180, check=False,
     )  # fmt: skip
     assert done.stdout, done.stderr[-2000:]

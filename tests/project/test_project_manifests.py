@@ -74,9 +74,10 @@ def test_the_server_files_start_the_same_command() -> None:
         assert sum(variable in part for part in server["args"]) == 1
         commands.append([server["command"], *(part.replace(variable, "ROOT") for part in server["args"])])
     assert commands[0] == commands[1] == commands[2]
-    # Each flag keeps the user's own environment and settings out of the server: see CONTRIBUTING.md.
-    assert {"--isolated", "--no-project", "--no-config"} <= set(commands[0])
-    assert commands[0][-2:] == ["grpo-rlvr", "serve"]
+    # Each flag keeps the user's own project and settings out of the start: see CONTRIBUTING.md.
+    assert {"--no-project", "--no-config"} <= set(commands[0])
+    assert commands[0][-2:] == ["ROOT/scripts/lib/start.py", "serve"]
+    assert (ROOT / "scripts/lib/start.py").is_file()
 
 
 def test_the_agent_plugin_schemas_have_one_version() -> None:
@@ -86,8 +87,9 @@ def test_the_agent_plugin_schemas_have_one_version() -> None:
 
 def test_every_extra_that_a_manifest_names_exists() -> None:
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    for name in MANIFESTS:
-        for extras in re.findall(r"\[([a-z,]+)\](?:==|\")", (ROOT / name).read_text(encoding="utf-8")):
+    for name in (*MANIFESTS, "scripts/lib/start.py"):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        for extras in re.findall(r"(?:\[|^EXTRAS = \")([a-z,]+)(?:\]==|\]\"|\"$)", text, re.MULTILINE):
             for extra in extras.split(","):
                 assert re.search(rf"^{extra} = \[", project, re.MULTILINE), f"{name} names the extra {extra}"
 
