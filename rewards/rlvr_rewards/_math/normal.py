@@ -24,7 +24,6 @@ _SYMBOLS = {
     **dict.fromkeys("…⋯", r"\ldots "),
     **dict.fromkeys("°º", r"^\circ "),
     **dict.fromkeys("‘’′", "'"),
-    **dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff", ""),
     "√": r"\sqrt ",
     "∛": r"\sqrt[3] ",
     **{char: f"\\{name} " for char, name in zip("αβγδεζηθκλμνξπρστφχψωΓΔΘΛΞΣΦΨΩ", _GREEK.split(), strict=True)},
@@ -141,6 +140,8 @@ _LAYOUT = re.compile(
 )
 # A sign set as text is that sign; punctuation set as text is none of the answer.
 _TEXT_MARKS = re.compile(r"\\text\s*\{\s*(?:(\\?%)|[.,;:!]?)\s*\}")
+# Bold marks, and characters of no width that copying leaves; inside an answer they stay and make it another one.
+_AT_ENDS = "*`\u200b\u200c\u200d\u2060\ufeff"
 _MATH_MARKS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"))
 
 
@@ -199,7 +200,7 @@ def strip_marks(text: str) -> str:
     before = None
     while text != before:
         before = text
-        text = text.strip().strip("*`").strip()
+        text = text.strip().strip(_AT_ENDS).strip()
         if not text.endswith((r"\,", "..")):
             text = text.removesuffix("\\\\").rstrip(".,;:。")
         for opening, closing in _MATH_MARKS:
