@@ -154,6 +154,10 @@ def _by_kind(gold: Form, answer: Form, policy: Policy) -> bool:
         return _ratios(gold, answer, policy)
     if gold.kind == answer.kind == "congruence":
         return _congruences(gold, answer, policy)
+    if gold.kind == answer.kind == "cases":
+        return _collections(gold, answer, policy)
+    if gold.kind == answer.kind == "case":
+        return _pairwise(gold, answer, policy)
     if "raw" in (gold.kind, answer.kind):
         return unread.same(gold, answer)
     return False
@@ -295,6 +299,8 @@ def _equations(gold: Form, answer: Form, policy: Policy) -> bool:
     for form in (gold, answer):
         if form.kind == "equation" and len(form.parts) > 2 and not _chain_holds(form, policy):
             return False
+    if gold.text == answer.text:
+        return True
     left, right = _assignment(gold), _assignment(answer)
     if gold.kind != "equation":
         return right is not None and any(same(gold, value, policy) for value in right[1])

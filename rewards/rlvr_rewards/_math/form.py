@@ -11,7 +11,7 @@ class Form:
 
     Attributes:
         kind: word, number, list, set, tuple, interval, union, difference, equation, relation, congruence, ratio,
-            family, matrix, raw.
+            family, matrix, cases, case, raw.
         text: The normalised source.
         parts: Members, ends, sides or cells.
         node: The tree of an expression.
@@ -32,7 +32,7 @@ class Form:
 
 def members(form: Form) -> tuple[Form, ...]:
     """Return the members of a list, set or union of such; a single value is its own member."""
-    if form.kind in ("list", "set"):
+    if form.kind in ("list", "set", "cases"):
         return form.parts
     if form.kind == "union":
         return tuple(inner for part in form.parts for inner in members(part))

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from itertools import pairwise, product
 
-from rlvr_rewards._math import terms, tree
+from rlvr_rewards._math import tables, terms, tree
 from rlvr_rewards._math.form import Form
 from rlvr_rewards._math.limits import MAX_CHARACTERS, MAX_MEMBERS, MAX_NESTING, NotUnderstood, TooLarge
 from rlvr_rewards._math.normal import balanced, nesting, normalise, unwrap_text
@@ -52,9 +52,6 @@ _FAMILY = re.compile(
 _TIME = re.compile(
     r"(?P<time>\d{1,2}\s*:\s*\d{2}(?:\s*:\s*\d{2})?)"
     r"(?:\s*(?:\\text\s*\{)?\s*(?P<half>[apAP])\s*\.?\s*[mM]\.?\s*\}?)?"
-)
-_ENVIRONMENT = re.compile(
-    r"\\begin\s*\{\s*(?P<name>[pbBvV]?(?:small)?matrix|array)\s*\}(?P<body>.*)\\end\s*\{\s*(?P=name)\s*\}"
 )
 
 
@@ -140,34 +137,8 @@ def _reads_as_word(text: str) -> bool:
     )
 
 
-def _matrix(text: str) -> Form | None:
-    start = text.find("\\begin")
-    match = _ENVIRONMENT.fullmatch(text, max(start, 0))
-    if match is None or "\\begin" in match["body"] or match["name"].startswith(("v", "V")):
-        return None
-    body = re.sub(r"^\s*\{[lcr| ]*\}", "", match["body"]) if match["name"] == "array" else match["body"]
-    rows = [row for row in re.split(r"\\\\", body) if row.strip()]
-    cells = [[read_clean(cell) for cell in row.split("&")] for row in rows]
-    if not rows or len({len(row) for row in cells}) != 1 or len(rows) * len(cells[0]) > MAX_MEMBERS:
-        return None
-    if match["name"] == "array" and start <= 0 and len(rows) == len(cells[0]) == 1:
-        return cells[0][0]
-    flat = _times(text[:start], [cell for row in cells for cell in row])
-    return None if flat is None else Form("matrix", text, tuple(flat), marks=(str(len(rows)),))
-
-
-def _times(factor: str, cells: list[Form]) -> list[Form] | None:
-    """Return the cells of a matrix times the number before it, or None when either is no number."""
-    plain = re.sub(r"\s*(?:\\cdot|\\times|\*)\s*$", "", factor).strip()
-    if not plain:
-        return cells
-    number = read_number("-1" if plain == "-" else plain)
-    if number is None or number.node is None or number.unit:
-        return None
-    nodes = [terms.Node("multiply", (number.node, cell.node)) for cell in cells if cell.node is not None]
-    if len(nodes) < len(cells):
-        return None
-    return [Form("number", f"{plain}({cell.text})", node=node) for cell, node in zip(cells, nodes, strict=True)]
+def _table(text: str) -> Form | None:
+    return tables.read(text, read_clean)
 
 
 def _list(text: str, bare: bool) -> Form | None:
@@ -290,20 +261,12 @@ def _bracket(text: str) -> Form | None:
     if len(members) > MAX_MEMBERS:
         raise TooLarge("members")
     forms = tuple(read_clean(part, bare=False) for part in members)
-    if (opener, closer) == ("[", "]") and (rows := _rows_of(text, forms)) is not None:
+    if (opener, closer) == ("[", "]") and (rows := tables.rows_of(text, forms)) is not None:
         return rows
     mixed = (opener, closer) in (("(", "]"), ("[", ")"))
     endless = len(forms) == 2 and any(re.search(r"\\infty|inf$|infinity|^-?oo$", form.text) for form in forms)
     kind = "interval" if len(forms) == 2 and (mixed or endless) else "tuple"
     return None if mixed and kind == "tuple" else Form(kind, text, forms, marks=(opener, closer))
-
-
-def _rows_of(text: str, forms: tuple[Form, ...]) -> Form | None:
-    """Read `[[1, 2], [3, 4]]` as a matrix."""
-    square = all(form.kind in ("tuple", "interval") and form.marks == ("[", "]") for form in forms)
-    if not square or len({len(form.parts) for form in forms}) != 1:
-        return None
-    return Form("matrix", text, tuple(cell for form in forms for cell in form.parts), marks=(str(len(forms)),))
 
 
 def continued(forms: tuple[Form, ...]) -> tuple[Form, ...]:
@@ -360,7 +323,7 @@ def _ellipsis(text: str) -> Form | None:
 _READERS: tuple[Callable[..., Form | None], ...] = (
     _ellipsis,
     _word,
-    _matrix,
+    _table,
     _family,
     _list,
     _union,

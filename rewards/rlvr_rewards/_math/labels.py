@@ -19,6 +19,7 @@ _GEOMETRIC = re.compile(
     r"|\|\s*(?:\\(?:overline|vec|overrightarrow)\s*)?\{?\s*[A-Z](?:\s*[A-Z']){1,2}\s*\}?\s*\|"
     r"|\[\s*[A-Z](?:\s*[A-Z']){2,7}\s*\]"
     r"|[A-Z]\s*[A-Z]'?"
+    r"|\\Delta\s*[A-Za-z]"
 )
 # What is computed on the left when its value stands on the right.
 _ASKED = re.compile(

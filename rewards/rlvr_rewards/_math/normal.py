@@ -51,6 +51,8 @@ _SYMBOLS = {
 _SYMBOL_TABLE = str.maketrans(_SYMBOLS)
 _VULGAR = {"¼": "1/4", "½": "1/2", "¾": "3/4", "⅓": "1/3", "⅔": "2/3", "⅕": "1/5", "⅙": "1/6", "⅛": "1/8", "⅜": "3/8"}
 _RENAMED = (
+    # The height of a row of a matrix.
+    (re.compile(r"\\\\\s*\[\s*-?[\d.]+\s*(?:pt|em|ex|cm|mm|in)\s*\]"), r"\\\\"),
     (re.compile(r"\\(?:[dtc]frac|nicefrac|sfrac)(?![A-Za-z])"), r"\\frac"),
     (re.compile(r"\{([^{}]*)\\over(?![A-Za-z])([^{}]*)\}"), r"{\\frac{\1}{\2}}"),
     (re.compile(r"\\surd(?![A-Za-z])"), r"\\sqrt "),
@@ -107,6 +109,7 @@ _RENAMED = (
     ),
     (re.compile(r"\\(?:mathbb|Bbb)\s*\{?\s*([RZNQC])\s*\}?"), r"\\mathbb{\1}"),
 )
+_QUANTITY = re.compile(r"\\(?:SI|qty)\s*\{([^{}]*)\}\s*\{([^{}]*)\}|\\(num|ang)\s*\{([^{}]*)\}")
 # A comma in braces, the spaces of LaTeX and the Swiss apostrophe only group digits by three.
 _GROUPING = re.compile(
     r"(?<=\d)(?:\s*\{\s*,\s*\}\s*|\\,\s?|\\!,|,\s?\\!\s?|\\!|\\;|\\:|~|['\u2019\u2009\u202f\u00a0])(?=\d{3}(?!\d))"
@@ -116,7 +119,7 @@ _LEADING_ZERO_COMMA = re.compile(r"(?<![\d.,])0\s*\{\s*,\s*\}\s*(?=\d)")
 _DECIMAL_COMMA = re.compile(r"(?<=\d)\s*\{\s*,\s*\}\s*(?=\d)")
 # Thousands grouped by points are plain from two groups on, or with a decimal comma behind.
 _POINTED = re.compile(r"-?\d{1,3}(?:\.\d{3}){2,}(?:,\d+)?|-?\d{1,3}(?:\.\d{3})+,\d{1,2}")
-_SPACES = re.compile(r"\\(?:[,;:!> ]|quad(?![A-Za-z])|qquad(?![A-Za-z])|thinspace(?![A-Za-z]))|~")
+_SPACES = re.compile(r"(?<!\\)\\(?:[,;:!> ]|quad(?![A-Za-z])|qquad(?![A-Za-z])|thinspace(?![A-Za-z]))|~")
 _NAMES = {
     **{name: name for name in ("sin cos tan cot csc sinh cosh tanh ln log lg exp gcd lcm").split()},
     **{name: name for name in ("arcsin arccos arctan arcsinh arccosh arctanh").split()},
@@ -138,6 +141,10 @@ _LAYOUT = re.compile(
     r"(?P<body>.*?)\\end\s*\{\s*(?P=name)\*?\s*\}",
     re.DOTALL,
 )
+# Rows behind one open brace are cases.
+_BRACED_ROWS = re.compile(
+    r"\\left\s*\\(?:\{|lbrace)\s*\\begin\s*\{array\}\s*\{[lcr| ]*\}(.*?)\\end\s*\{array\}\s*\\right\s*\.", re.DOTALL
+)
 # A sign set as text is that sign; punctuation set as text is none of the answer.
 _TEXT_MARKS = re.compile(r"\\text\s*\{\s*(?:(\\?%)|[.,;:!]?)\s*\}")
 # Bold marks, and characters of no width that copying leaves; inside an answer they stay and make it another one.
@@ -152,6 +159,9 @@ def normalise(text: str) -> str:
     text = re.sub(r"[₀₁₂₃₄₅₆₇₈₉₊₋₍₎]+", lambda match: "_{" + match[0].translate(_SUBSCRIPTS) + "}", text)
     text = re.sub(r"(\d?)([¼½¾⅓⅔⅕⅙⅛⅜])", _vulgar, text)
     text = unicodedata.normalize("NFKC", text.translate(_SYMBOL_TABLE)).translate(_SYMBOL_TABLE)
+    text = _QUANTITY.sub(_quantity, text)
+    if len(text) <= MAX_CHARACTERS:
+        text = _BRACED_ROWS.sub(r"\\begin{cases}\1\\end{cases}", text)
     for pattern, replacement in _RENAMED:
         text = pattern.sub(replacement, text)
     if len(text) <= MAX_CHARACTERS:
@@ -188,6 +198,14 @@ def _rows(match: re.Match[str]) -> str:
         joint = " " if not text or row.startswith(("=", "<", ">", "\\approx", "\\le", "\\ge")) else ", "
         text += joint + row
     return text
+
+
+def _quantity(match: re.Match[str]) -> str:
+    """Return a number of the siunitx package, with its unit set as text."""
+    if match[3]:
+        return match[4] + (r"\degree " if match[3] == "ang" else "")
+    unit = match[2].replace(r"\squared", "^2").replace(r"\cubed", "^3").replace(r"\per", "/").replace("\\", "")
+    return f"{match[1]}\\text{{ {unit}}}"
 
 
 def _vulgar(match: re.Match[str]) -> str:

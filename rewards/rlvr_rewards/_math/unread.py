@@ -22,9 +22,17 @@ _FORMULA = re.compile(
 )
 
 
+# Signs that the worker's parser does not know; formulas with them are compared as they are written.
+_SIGNS = re.compile(
+    r"\\(?:neg|lnot|forall|exists|rightarrow|Rightarrow|leftrightarrow|Leftrightarrow|iff|implies|oplus|otimes|perp|"
+    r"parallel|cong|sim|subset|subseteq|supset|supseteq|notin|angle|triangle|ell|hbar|star|bullet|epsilon|zeta|eta|"
+    r"kappa|nu|xi|rho|tau|chi|psi|Gamma|Delta|Theta|Lambda|Xi|Sigma|Phi|Psi|Omega)(?![A-Za-z])"
+)
+
+
 def is_formula(text: str) -> bool:
     """Return whether a text is made of nothing but signs of formulas."""
-    return _FORMULA.fullmatch(text.replace(":", " ")) is not None
+    return _FORMULA.fullmatch(_SIGNS.sub(" ", text).replace(":", " ")) is not None
 
 
 def same(gold: Form, answer: Form) -> bool:
