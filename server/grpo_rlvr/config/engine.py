@@ -152,7 +152,7 @@ def run_rules(inputs: Inputs, rules: Iterable[Rule] | None = None) -> Verdicts:
             verdicts.not_applicable[rule.id] = outcome.reason
         elif isinstance(outcome, Fail | list | tuple):
             failures = [outcome] if isinstance(outcome, Fail) else outcome
-            verdicts.findings.extend(finding_of(rule, failure) for failure in failures)
+            verdicts.findings.extend(finding_of(rule, failure, inputs.config) for failure in failures)
             if failures:
                 failed.add(rule.id)
     return verdicts
@@ -166,11 +166,12 @@ def run_rule(rule: Rule, inputs: Inputs) -> Outcome:
         return NotApplicable(str(unknown))
 
 
-def finding_of(rule: Rule, failure: Fail) -> Finding:
-    """Return a failure with what its rule knows."""
+def finding_of(rule: Rule, failure: Fail, config: ConfigView) -> Finding:
+    """Return a failure with what its rule knows; its fix uses the names that the config uses."""
     fix = None
     if failure.set or failure.unset:
-        fix = Fix(set=copy.deepcopy(dict(failure.set)), unset=list(failure.unset), safe=failure.safe)
+        changed = {config.spelled(name): copy.deepcopy(value) for name, value in failure.set.items()}
+        fix = Fix(set=changed, unset=list(failure.unset), safe=failure.safe)
     return Finding(
         rule=rule.id,
         severity=rule.severity,

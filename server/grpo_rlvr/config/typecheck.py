@@ -13,6 +13,10 @@ from grpo_rlvr.config.view import as_mapping
 
 # Options whose annotation grew or lost None between releases while None kept meaning "no limit".
 NONE_IS_DEFAULT = frozenset({"top_k", "max_completion_length"})
+# Dict options that take text as JSON alone; the others (deepspeed, fsdp_config, accelerator_config) may name a file.
+NEVER_A_PATH = frozenset(
+    ["gradient_checkpointing_kwargs", "activation_checkpointing_kwargs", "lr_scheduler_kwargs", "generation_kwargs"]
+)
 NAMES = {
     "integer": "a whole number",
     "number": "a number",
@@ -54,6 +58,7 @@ def wrongly_typed(given: Mapping[str, Any], fields: Table) -> dict[str, str]:
     wrong -= {name for name in NONE_IS_DEFAULT if given.get(name) is None}
     texts = {name: value for name, value in given.items() if isinstance(value, str) and name in fields}
     wrong |= {name for name, value in texts.items() if _text_that_is_no_object(value, types_of(fields.fields[name]))}
+    wrong |= {name for name, value in texts.items() if name in NEVER_A_PATH and not value.lstrip().startswith("{")}
     return {name: _wanted(types_of(fields.fields[name])) for name in given if name in wrong}
 
 

@@ -6,6 +6,12 @@ from typing import Any
 
 from grpo_rlvr.config.tables import Table
 
+# Since transformers 5.24 the right-hand name is the one that counts where both are set; rules read the older one.
+NEWER_NAMES = {
+    "gradient_checkpointing": "activation_checkpointing",
+    "gradient_checkpointing_kwargs": "activation_checkpointing_kwargs",
+}
+
 
 class Unknown(Exception):
     """A rule read a value that is not known; the engine turns this into `not applicable` with the reason."""
@@ -46,6 +52,11 @@ class ConfigView:
         """Return whether this TRL version has the kwarg."""
         return name in self.table
 
+    def spelled(self, name: str) -> str:
+        """Return the name that this config uses for an option that has two."""
+        newer = NEWER_NAMES.get(name, name)
+        return newer if newer in self.unread or self.given.get(newer) is not None else name
+
     def effective(self, name: str) -> Any:
         """Return the value in force: given, else the version's default, else None.
 
@@ -54,7 +65,8 @@ class ConfigView:
         Raises:
             Unknown: the value could not be read, or has the wrong type.
         """
-        head = name.partition(".")[0]
+        head = self.spelled(name.partition(".")[0])
+        name = ".".join((head, *name.split(".")[1:]))
         if head in self.unread or name in self.unread:
             raise Unknown(f"the value of {name} could not be read")
         if self.unpacked and head not in self.given:

@@ -134,7 +134,8 @@ def best_model_without_matching_eval(config: ConfigView) -> Outcome:
     if not config.flag("load_best_model_at_end"):
         return PASS
     evaluation, saving = _strategy(config, "eval_strategy"), _strategy(config, "save_strategy")
-    if saving == "best":
+    if saving == "best" or evaluation == saving == "no":
+        # With neither there is nothing to load, and transformers passes over it.
         return PASS
     eval_steps = config.number("eval_steps") or config.number("logging_steps")
     save_steps = config.number("save_steps")
@@ -147,7 +148,7 @@ def best_model_without_matching_eval(config: ConfigView) -> Outcome:
         and save_steps % eval_steps != 0
     )
     mixed = evaluation == saving == "steps" and eval_steps and save_steps and (eval_steps < 1) != (save_steps < 1)
-    if evaluation == saving and evaluation != "no" and not off and not mixed:
+    if evaluation == saving and not off and not mixed:
         return PASS
     detail = (
         f"save_steps={save_steps:g} is no multiple of eval_steps={eval_steps:g}"

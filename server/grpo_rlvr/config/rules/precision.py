@@ -265,6 +265,31 @@ def bf16_without_native_support(config: ConfigView, facts: Facts) -> Outcome:
 
 
 @rule(
+    "tf32-without-ampere",
+    severity="error",
+    what="tf32=True on hardware that does not have it.",
+    why="GRPOConfig raises ValueError before Ampere and without a GPU.",
+    bad=Example({"tf32": True}, {"hardware": {"device": "cuda", "gpu": "T4"}}),
+    good=Example({"tf32": True}, {"hardware": {"device": "cuda", "gpu": "A100"}}),
+    sources=("transformers/training_args.py",),
+    fix_safety="Safe: with it the config cannot be built.",
+)
+def tf32_without_ampere(config: ConfigView, facts: Facts) -> Outcome:
+    gpu, device = facts.text("hardware.gpu") or "", facts.text("hardware.device")
+    if not config.flag("tf32") or not (device in ("cpu", "mps") or _PRE_AMPERE.search(gpu)):
+        return PASS
+    return fail(
+        "tf32",
+        "hardware.gpu",
+        "hardware.device",
+        value=True,
+        message=f"tf32=True needs an Ampere GPU or newer, and this is {gpu or device}. Set tf32=False.",
+        set={"tf32": False},
+        safe=True,
+    )
+
+
+@rule(
     "full-tuning-rate-high",
     severity="warning",
     what="A full fine-tune at a learning rate of supervised training.",
@@ -353,6 +378,7 @@ RULES = (
     bfloat16_weights_lose_updates,
     float16_weights_under_fp16,
     bf16_without_native_support,
+    tf32_without_ampere,
     full_tuning_rate_high,
     learning_rate_extreme,
     optimizer_needs_bitsandbytes,

@@ -6,6 +6,8 @@ from grpo_rlvr.config.view import ConfigView, as_mapping
 
 # What torch.utils.checkpoint.checkpoint takes beside the function and its arguments.
 CHECKPOINT_KEYS = ("use_reentrant", "preserve_rng_state", "context_fn", "determinism_check", "debug", "early_stop")
+# What transformers 5.24 takes out of the same dict for itself.
+CHECKPOINT_LAYERS = ("every_n_layers", "offload")
 _DDP = {"hardware": {"num_processes": 4, "device": "cuda", "gpus": 4}, "versions": {"trl": "0.24.0"}}
 _REENTRANT = {"gradient_checkpointing": True, "gradient_checkpointing_kwargs": {"use_reentrant": True}}
 
@@ -29,6 +31,78 @@ def persistent_workers_without_workers(config: ConfigView) -> Outcome:
         value=True,
         message="dataloader_persistent_workers=True needs dataloader_num_workers of 1 or more: drop it.",
         set={"dataloader_persistent_workers": False},
+        safe=True,
+    )
+
+
+@rule(
+    "worker-start-without-workers",
+    severity="error",
+    what="dataloader_multiprocessing_context without data loader workers.",
+    why="The data loader raises ValueError before the first step: there are no workers to start.",
+    bad=Example({"dataloader_multiprocessing_context": "spawn"}, {"versions": {"transformers": "5.24.0"}}),
+    good=Example(
+        {"dataloader_multiprocessing_context": "spawn", "dataloader_num_workers": 2},
+        {"versions": {"transformers": "5.24.0"}},
+    ),
+    sources=("measured on trl 1.16.0", "torch/utils/data/dataloader.py"),
+    fix_safety="Safe: with the option the run cannot start.",
+)
+def worker_start_without_workers(config: ConfigView) -> Outcome:
+    value = config.given.get("dataloader_multiprocessing_context")
+    if not value or config.integer("dataloader_num_workers") != 0:
+        return PASS
+    return fail(
+        "dataloader_multiprocessing_context",
+        "dataloader_num_workers",
+        value=str(value),
+        message="dataloader_multiprocessing_context needs dataloader_num_workers of 1 or more: drop it.",
+        unset=("dataloader_multiprocessing_context",),
+        safe=True,
+    )
+
+
+@rule(
+    "optimizer-options-malformed",
+    severity="error",
+    what="optim_args is no list of key=value pairs.",
+    why="The trainer splits it at commas and at the first equals sign; it raises ValueError when it builds the "
+    "optimizer.",
+    bad=Example({"optim_args": "amsgrad"}),
+    good=Example({"optim_args": "rank=64,scale=0.1"}),
+    sources=("measured on trl 1.16.0", "transformers/trainer.py"),
+)
+def optimizer_options_malformed(config: ConfigView) -> Outcome:
+    value = config.text("optim_args")
+    if not value or all(part.count("=") == 1 for part in value.replace(" ", "").split(",")):
+        return PASS
+    return fail(
+        "optim_args", value=value, message=f"optim_args={value!r} is no list of pairs such as 'rank=64,scale=0.1'."
+    )
+
+
+@rule(
+    "adam-betas-of-two-types",
+    severity="error",
+    what="adam_beta1 or adam_beta2 is a whole number.",
+    why="torch's AdamW takes two floats or two tensors and raises ValueError for a mixture.",
+    bad=Example({"adam_beta1": 0}),
+    good=Example({"adam_beta1": 0.0}),
+    sources=("measured on trl 1.16.0", "torch/optim/adamw.py"),
+    fix_safety="Safe: it is the same number.",
+)
+def adam_betas_of_two_types(config: ConfigView, facts: Facts) -> Outcome:
+    whole = {name: config.integer(name) for name in ("adam_beta1", "adam_beta2")}
+    wrong = {name: value for name, value in whole.items() if value is not None}
+    # torch has refused the mixture since 2.5, which came after TRL 0.14's own window opened.
+    if not wrong or facts.versions.within("torch", "<2.5"):
+        return PASS
+    said = ", ".join(f"{name}={value}" for name, value in wrong.items())
+    return fail(
+        *wrong,
+        value=wrong,
+        message=f"{said}: write a float ({float(next(iter(wrong.values())))}).",
+        set={name: float(value) for name, value in wrong.items()},
         safe=True,
     )
 
@@ -81,9 +155,11 @@ def low_rank_optimizer_without_targets(config: ConfigView) -> Outcome:
     sources=("measured on trl 1.16.0", "torch/utils/checkpoint.py"),
     fix_safety="Safe for reentrant, which means use_reentrant; another name is dropped.",
 )
-def checkpointing_option_unknown(config: ConfigView) -> Outcome:
+def checkpointing_option_unknown(config: ConfigView, facts: Facts) -> Outcome:
     kwargs = as_mapping(config.effective("gradient_checkpointing_kwargs"))
-    wrong = [name for name in kwargs if name not in CHECKPOINT_KEYS]
+    newer = config.spelled("gradient_checkpointing_kwargs") != "gradient_checkpointing_kwargs"
+    known = (*CHECKPOINT_KEYS, *CHECKPOINT_LAYERS) if newer or facts.transformers_is(">=5.24") else CHECKPOINT_KEYS
+    wrong = [name for name in kwargs if name not in known]
     # With use_reentrant=False what is left over goes on to the layer, which mostly passes over it.
     if not config.flag("gradient_checkpointing") or not wrong or kwargs.get("use_reentrant") is False:
         return PASS
@@ -95,7 +171,7 @@ def checkpointing_option_unknown(config: ConfigView) -> Outcome:
         "gradient_checkpointing_kwargs",
         value={name: kwargs[name] for name in wrong},
         message=f"gradient_checkpointing_kwargs has no {', '.join(map(str, wrong))}"
-        + (": it is called use_reentrant." if "reentrant" in wrong else f"; it takes {', '.join(CHECKPOINT_KEYS)}."),
+        + (": it is called use_reentrant." if "reentrant" in wrong else f"; it takes {', '.join(known)}."),
         set={"gradient_checkpointing_kwargs": rest or None},
         safe=wrong == ["reentrant"],
     )
@@ -157,6 +233,9 @@ def unused_parameters_with_reentrant_checkpointing(config: ConfigView, facts: Fa
 
 RULES = (
     persistent_workers_without_workers,
+    worker_start_without_workers,
+    optimizer_options_malformed,
+    adam_betas_of_two_types,
     deepspeed_with_fsdp,
     low_rank_optimizer_without_targets,
     checkpointing_option_unknown,

@@ -59,6 +59,22 @@ WORDS: dict[str, list[Any]] = {
         "cpu:gloo,cuda:nccl",
         None,
     ],
+    "cache_implementation": [
+        "static",
+        "dynamic",
+        "quantized",
+        "offloaded",
+        "offloaded_static",
+        "paged",
+        "dynamic_full",
+        "sliding_window",
+        "hybrid",
+        "hybrid_chunked",
+        "offloaded_hybrid",
+        "offloaded_hybrid_chunked",
+        "mamba",
+        None,
+    ],
     "torch_compile_mode": ["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", None],
 }
 
@@ -97,6 +113,7 @@ RANGES: dict[str, Range] = {
             "steps_per_generation", "generation_batch_size", "num_iterations", "max_completion_length",
             "max_prompt_length", "vllm_tensor_parallel_size", "vllm_max_model_length", "vllm_max_model_len",
             "ref_model_sync_steps", "num_generations_eval", "max_tool_calling_iterations", "torch_empty_cache_steps",
+            "pad_to_multiple_of",
         ),
         COUNT,
     ),
@@ -110,7 +127,7 @@ RANGES: dict[str, Range] = {
     ),
     **dict.fromkeys(
         (
-            "epsilon", "epsilon_high", "warmup_steps", "weight_decay", "max_grad_norm", "adam_epsilon",
+            "epsilon", "epsilon_high", "warmup_steps", "weight_decay", "adam_epsilon", "neftune_noise_alpha",
             "router_aux_loss_coef", "top_entropy_quantile", "vllm_importance_sampling_clip_min",
             "dataloader_num_workers",
             "vespo_k_pos", "vespo_k_neg", "vespo_lambda_pos", "vespo_lambda_neg",
@@ -122,6 +139,7 @@ RANGES: dict[str, Range] = {
     **dict.fromkeys(("vllm_server_port", "vllm_group_port"), PORT),
     "top_k": Range(-1),
     "max_steps": Range(-1),
+    "seed": Range(0, 2**32 - 1),
 }  # fmt: skip
 
 
@@ -136,10 +154,12 @@ RANGES: dict[str, Range] = {
     sources=("trl/trainer/grpo_config.py", "transformers/training_args.py"),
     fix_safety="Safe when the text or number says the same value in the right type.",
 )
-def value_of_wrong_type(config: ConfigView, table: Table) -> Outcome:
+def value_of_wrong_type(config: ConfigView, facts: Facts, table: Table) -> Outcome:
     found = []
     for name, wanted in wrongly_typed(config.given, table).items():
         value = config.given[name]
+        if value is None and _left_unread(name, config, facts):
+            continue
         kind = {"str": "text", "dict": "object", "NoneType": "null"}.get(type(value).__name__, type(value).__name__)
         converted = as_typed(value, types_of(table.fields[name]))
         if name == "scale_rewards" and isinstance(value, str):
@@ -154,6 +174,21 @@ def value_of_wrong_type(config: ConfigView, table: Table) -> Outcome:
         fixed = {name: converted} if converted is not None else {}
         found.append(fail(name, value=value, message=message, set=fixed, safe=bool(fixed)))
     return found or PASS
+
+
+def _left_unread(name: str, config: ConfigView, facts: Facts) -> bool:
+    """Return whether nothing reads an option in this config, so that null in its place does no harm (measured)."""
+    if name.startswith("vllm_") or name in ("top_p", "repetition_penalty"):
+        # model.generate takes null for "off"; vLLM compares it with a number.
+        return not facts.use_vllm
+    if name.startswith("ref_model_"):
+        return not config.flag("sync_ref_model")
+    if name == "per_device_eval_batch_size":
+        return not facts.evaluates
+    if name == "save_steps":
+        return config.effective("save_strategy") in ("no", "epoch")
+    loss = name.partition("_")[0]
+    return loss in ("sapo", "vespo") and facts.loss_type != loss
 
 
 @rule(
@@ -209,11 +244,15 @@ def _among(value: Any, allowed: list[Any]) -> bool:
     good=Example({"num_iterations": 1, "top_p": 1.0}),
     sources=("trl/trainer/grpo_config.py", "transformers/training_args.py"),
 )
-def value_out_of_range(config: ConfigView) -> Outcome:
+def value_out_of_range(config: ConfigView, facts: Facts) -> Outcome:
     found = []
     for name, value in config.given.items():
         bounds = RANGES.get(name)
         if bounds is None or name in config.broken or not config.exists(name):
+            continue
+        if name == "num_train_epochs" and (config.integer("max_steps") or 0) > 0:
+            continue  # max_steps alone decides, and -1 is a usual way to say so
+        if name in ("per_device_eval_batch_size", "num_generations_eval") and not facts.evaluates:
             continue
         if isinstance(value, int | float) and not isinstance(value, bool) and not bounds.holds(value):
             message = f"{name}={value!r} is out of range: it must be {bounds}.{_special(name, value)}"
