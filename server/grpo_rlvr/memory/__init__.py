@@ -8,9 +8,11 @@ if TYPE_CHECKING:
     from grpo_rlvr.memory.measuring import measure
     from grpo_rlvr.memory.picture import picture_png, picture_svg
     from grpo_rlvr.memory.solving import solve
+    from grpo_rlvr.memory.summary import describe
     from grpo_rlvr.memory.tables import render_docs
 
 _HOMES = {
+    "describe": "summary",
     "estimate": "answer",
     "measure": "measuring",
     "picture_png": "picture",
@@ -19,7 +21,7 @@ _HOMES = {
     "solve": "solving",
 }
 
-__all__ = ["estimate", "measure", "picture_png", "picture_svg", "render_docs", "solve"]
+__all__ = ["describe", "estimate", "measure", "picture_png", "picture_svg", "render_docs", "solve"]
 
 
 def __getattr__(name: str) -> Any:

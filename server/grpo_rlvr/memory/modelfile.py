@@ -52,6 +52,16 @@ def find_config(model: Mapping[str, Any], name: str, workspace: Workspace | None
     return _local(name, where) or _cached(name) or _hub(name)
 
 
+def find_local_config(name: str, workspace: Workspace | None = None) -> Mapping[str, Any] | None:
+    """Return the config.json of a model folder or of the hub cache, None when neither has it; asks no network.
+
+    Raises:
+        InputError: a config.json that is no JSON object.
+    """
+    found = _local(name, workspace or Workspace(Path.cwd(), confined=True)) or _cached(name)
+    return found.config if found else None
+
+
 def _read_stated(value: str, argument: str, workspace: Workspace) -> FoundConfig:
     path = workspace.resolve(value, argument)
     path = workspace.folder(value, argument) / CONFIG_FILE if path.is_dir() else workspace.file(value, argument)

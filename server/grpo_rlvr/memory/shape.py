@@ -6,10 +6,10 @@ from dataclasses import dataclass
 # (read in transformers 5.24, models/<family>/modeling_<family>.py).
 QK_NORM = frozenset(
     {"qwen3", "qwen3_moe", "gemma3_text", "gemma3", "olmo2", "olmo3", "qwen3_next", "qwen3_5", "qwen3_5_text"}
-    | {"qwen3_5_moe", "qwen3_5_moe_text"}
+    | {"qwen3_5_moe", "qwen3_5_moe_text", "qwen3_vl", "qwen3_vl_text", "qwen3_vl_moe", "qwen3_vl_moe_text"}
 )
 FOUR_NORMS = frozenset({"gemma2", "gemma3_text", "gemma3"})
-QKV_BIAS = frozenset({"qwen2", "qwen2_moe", "qwen2_vl", "qwen2_5_vl"})
+QKV_BIAS = frozenset({"qwen2", "qwen2_moe", "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"})
 # Families whose queries come with a gate of their width (q_proj is twice as wide).
 QUERY_GATE = frozenset({"qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"})
 # Families whose MLP has two matrices instead of a gated three.
@@ -30,6 +30,9 @@ PLAIN_MLP = frozenset(
     }
     | {"persimmon", "nemotron", "xglm", "biogpt"}
 )
+
+# Vision towers whose MLP is gated too.
+GATED_TOWERS = frozenset({"qwen2_5_vl", "qwen2_5_vl_vision", "pixtral"})
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,8 @@ class LinearAttention:
 class ModelFacts:
     """Sizes of one decoder.
 
-    `stated_params` replaces the counted total where only a size is known or the model has parts beside the decoder.
+    `stated_params` replaces the counted total where only a size is known or the model has parts beside the decoder;
+    `tower` counts the vision tower and its projector.
     """
 
     name: str
@@ -87,6 +91,7 @@ class ModelFacts:
     linear: LinearAttention | None = None
     query_gate: bool = False
     mlp_matrices: int = 3
+    tower: int = 0
 
     @property
     def q_width(self) -> int:
@@ -150,7 +155,7 @@ class ModelFacts:
     @property
     def params(self) -> int:
         """Parameters of the whole model."""
-        return self.stated_params or self.counted_params
+        return self.stated_params or self.counted_params + self.tower
 
     @property
     def active_params(self) -> int:

@@ -68,11 +68,12 @@ def trained_params(plan: Plan) -> int:
 
 
 def quantized_params(plan: Plan) -> int:
-    """Weights stored quantised: the linears of the blocks, without experts held as one parameter."""
+    """Weights stored quantised: the linears of the blocks and of a vision tower, no experts held as one parameter."""
     if not plan.quantized:
         return 0
     experts = 0 if plan.experts_are_linears else plan.facts.layers * plan.facts.expert_params
-    return min(plan.facts.block_linear_params - experts, plan.facts.params - plan.facts.embedding_params)
+    linears = plan.facts.block_linear_params + plan.facts.tower - experts
+    return min(linears, plan.facts.params - plan.facts.embedding_params)
 
 
 def quantized_width(plan: Plan) -> float:
