@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from grpo_rlvr.errors import InputError, NotFoundError
-from grpo_rlvr.memory import estimate, known
+from grpo_rlvr.memory import describe, estimate, known
 from grpo_rlvr.memory.facts import facts_of_known, from_config, resolve_facts
 from grpo_rlvr.models.setup import parse_setup
 from grpo_rlvr.workspace import Workspace
@@ -128,6 +128,12 @@ def test_the_linears_of_a_vision_tower_are_quantised_too() -> None:
 
     with_tower, without = weights({"name": "Qwen/Qwen2.5-VL-7B-Instruct"}), weights({"name": "Qwen/Qwen2.5-7B"})
     assert with_tower - without == pytest.approx(0.68 * 0.55, rel=0.2)
+
+
+def test_a_model_of_the_table_with_a_vision_tower_is_a_vision_language_model() -> None:
+    assert describe({"name": "google/gemma-3-4b-it"}).kind == "vlm"
+    assert describe({"name": "google/gemma-3-1b-it"}).kind == "dense"
+    assert describe({"name": "openai/gpt-oss-20b"}).kind == "moe"
 
 
 def test_layers_of_linear_attention_keep_no_keys_and_values() -> None:

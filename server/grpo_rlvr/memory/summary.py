@@ -66,4 +66,5 @@ def _by_name(name: str) -> ModelSummary:
     if known.find(name) is None:
         return ModelSummary()
     facts = resolve_facts(Setup({"model": {"name": name}})).facts
-    return ModelSummary(facts.params / 1e9, "moe" if facts.experts else "dense", "the table of known models")
+    kind: Literal["dense", "moe", "vlm"] = "vlm" if facts.tower else "moe" if facts.experts else "dense"
+    return ModelSummary(facts.params / 1e9, kind, "the table of known models")
