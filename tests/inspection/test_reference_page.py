@@ -6,6 +6,7 @@ from pathlib import Path
 from grpo_rlvr.inspection.attacks import KINDS
 from grpo_rlvr.inspection.batch_checks import CHECKS
 from grpo_rlvr.inspection.docs import ATTACKS_PAGE, CLASSES, REWARDS_PAGE, render_docs
+from grpo_rlvr.inspection.opening import OPENING
 from grpo_rlvr.models.reading import GatePolicy
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,7 +26,7 @@ def test_every_reward_has_formula_range_weakness_and_a_runnable_example() -> Non
 
 
 def test_attack_ids_are_unique() -> None:
-    ids = [kind.attack for kind in KINDS] + [check.attack for check in CHECKS]
+    ids = [kind.attack for kind in KINDS] + [check.attack for check in (*CHECKS, OPENING)]
     assert len(ids) == len(set(ids))
 
 

@@ -82,6 +82,14 @@ async def test_check_config_answers_with_findings_and_fixes(connect: Any, era: s
     assert "max_prompt_length" not in found["fixed_config"]
 
 
+async def test_check_config_knows_the_size_of_a_model_by_its_name(connect: Any) -> None:
+    setup = {"model": {"name": "Qwen/Qwen2.5-7B"}, "hardware": {"gpus": 1, "gpu_mem_gb": 24.1}}
+    config = {"use_vllm": True, "vllm_mode": "colocate", "vllm_gpu_memory_utilization": 0.3}
+    async with connect() as client:
+        checked = await client.call_tool("check_config", {"config": config, "setup": setup, "trl_version": "1.16.0"})
+    assert "vllm-share-below-weights" in {finding["rule"] for finding in checked.structured_content["findings"]}
+
+
 async def test_check_config_reads_a_file_of_the_workspace(connect: Any) -> None:
     async with connect() as client:
         found = answer(await client.call_tool("check_config", {"path": "config.json"}))

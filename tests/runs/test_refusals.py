@@ -83,6 +83,11 @@ def test_vision_language_model_is_refused(spec, workspace):
     assert "vision-language-model" in rules_of(changed, workspace)
 
 
+def test_vision_language_model_of_the_hub_is_refused_by_its_name(spec, workspace):
+    changed = spec.model_copy(update={"model": spec.model.model_copy(update={"path": "Qwen/Qwen2-VL-2B-Instruct"})})
+    assert "'VL' in its name" in rules_of(changed, workspace)["vision-language-model"].message
+
+
 def test_full_run_wants_a_smoke_run_first(spec, workspace):
     assert "no-smoke" in rules_of(spec, workspace, stage="full")
     waived = launch(spec, workspace, stage="full", dry_run=True, waive="trying it out")

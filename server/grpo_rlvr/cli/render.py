@@ -153,7 +153,10 @@ def score(result: ScoreResult) -> None:
 def audit(result: Audit, *, only_bad: bool = False) -> None:
     """Every attack, or those that did not hold, with the offending text."""
     bad = [attack for attack in result.attacks if attack.outcome not in {"held", "not_applicable"}]
-    console.print(f"audit [bold]{result.verdict}[/]: {len(bad)} of {len(result.attacks)} attacks did not hold")
+    said = {"held": "held", "not_run": "not run"}.get(result.verdict, f"found {result.verdict}")
+    tried = sum(attack.outcome != "not_applicable" for attack in result.attacks)
+    minor = ", none of them serious" if bad and result.verdict == "held" else ""
+    console.print(f"audit [bold]{said}[/]: {len(bad)} of {tried} attacks that apply did not hold{minor}")
     table(("attack", "outcome", "bad", "text", "why"), (
         (a.attack, a.outcome, f"{a.bad}/{a.tried}", a.text[:120], a.why) for a in (bad if only_bad else result.attacks)
     ))  # fmt: skip
@@ -174,7 +177,7 @@ def reading(result: ReadingStatus) -> None:
     ), "Unresolved disagreements")  # fmt: skip
     state = "[green]open[/]" if result.gate.open else "[red]closed[/]"
     console.print(f"gate {state}")
-    _lines("Why", (f"{reason.message} {reason.remedy}" for reason in result.gate.reasons))
+    _lines("Why", (_sentences(reason.message, reason.remedy) for reason in result.gate.reasons))
     _lines("Worth knowing", result.gate.warnings)
     console.print(f"Next: {escape(result.next)}")
 
@@ -186,7 +189,7 @@ def launch(result: LaunchResult) -> None:
         console.print(
             f"run [bold]{result.run_id}[/] {result.stage} {result.state}; grpo-rlvr status {result.run_id} --watch"
         )
-    _lines("Refused", (f"{r.rule}: {r.message} {r.remedy}" for r in result.refusals))
+    _lines("Refused", (f"{r.rule}: {_sentences(r.message, r.remedy)}" for r in result.refusals))
     _lines("Warnings", result.warnings)
     if not result.run_id:
         _lines("Commands", (" ".join(command.argv) for command in result.commands))
@@ -277,6 +280,10 @@ def _comparison(result: Comparison) -> None:
     rows = ((d.metric, number(d.first), number(d.second), number(d.noise), d.verdict) for d in result.differences)
     table(("metric", "first", "second", "noise", "second is"), rows)
     _lines("Notes", result.notes)
+
+
+def _sentences(message: str, remedy: str) -> str:
+    return f"{message}{'' if message.endswith(('.', '!', '?')) else '.'} {remedy}"
 
 
 def _largest(terms: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 from grpo_rlvr.inspection.attacks import KINDS, Case, Kind
 from grpo_rlvr.inspection.batch_checks import batch_attacks, seconds_a_row
 from grpo_rlvr.inspection.judging import Judge, Scores
+from grpo_rlvr.inspection.opening import opening_tag
 from grpo_rlvr.inspection.references import cases, plain_cases, with_text
 from grpo_rlvr.inspection.samples import Samples
 from grpo_rlvr.inspection.scoring import Called, RewardChild, as_text
@@ -69,7 +70,7 @@ def audit(
     attacks, rows = _text_attacks(child, samples, judge, names, reads_row, rewarded, seconds, sound)
     more, moved = batch_attacks(child, samples, calls, judge, names, rewarded)
     rows += [AttackRow("other_row", sample, completion, got) for sample, completion, got in moved]
-    attacks += more
+    attacks += [*more, opening_tag(child, samples, calls, judge, names, rewarded)]
     attacks.sort(key=lambda attack: (attack.outcome in ("held", "not_applicable"), ORDER[attack.severity]))
     return Found(Audit(verdict=_verdict(attacks), attacks=attacks, note=NOTE), _in_turn(rows))
 

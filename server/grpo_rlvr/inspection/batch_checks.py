@@ -33,7 +33,7 @@ class Check:
     """
 
     attack: str
-    expects: Literal["no_reward", "same_score"]
+    expects: Literal["no_reward", "reward", "same_score"]
     severity: Severity
     why: str
 
@@ -69,7 +69,7 @@ def seconds_a_row(calls: Sequence[Called]) -> float:
     return sum(call.seconds / max(1, len(call.scores)) for call in calls)
 
 
-def _affordable(calls: Sequence[Called], seconds: float, times: int, most: int) -> int:
+def affordable(calls: Sequence[Called], seconds: float, times: int, most: int) -> int:
     """Return how many rows can be called `times` times within `seconds`."""
     each = seconds_a_row(calls) * times
     return most if each * most <= seconds else max(FEWEST, int(seconds / each))
@@ -94,7 +94,7 @@ def moves(samples: Samples, calls: Sequence[Called]) -> list[tuple[int, int]]:
     targets = list(range(len(samples.rows)))
     random.Random(0).shuffle(targets)
     pairs: list[tuple[int, int]] = []
-    for place, donor in enumerate(order[: _affordable(calls, MOVED_SECONDS, MOVED_CALLS, MOVED)]):
+    for place, donor in enumerate(order[: affordable(calls, MOVED_SECONDS, MOVED_CALLS, MOVED)]):
         for step in range(len(targets)):
             target = targets[(place + step) % len(targets)]
             if samples.groups[target] != samples.groups[donor] and references[target] != references[donor]:
@@ -144,7 +144,7 @@ def batch_attacks(
     """Return the attacks on whole batches, and completions that were paid in another row."""
     sound = [i for i, call in enumerate(calls) if not call.broken]
     other, paid = _other_row(child, samples, calls, judge, names, sound)
-    part = _part(samples, _affordable(calls, PART_SECONDS, PART_CALLS, PART))
+    part = _part(samples, affordable(calls, PART_SECONDS, PART_CALLS, PART))
     whole = len(part) == len(samples.rows)
     child.add("part", samples.batch(part))
     child.add("reversed", samples.batch(part[::-1]))

@@ -8,6 +8,7 @@ from pathlib import Path
 import rlvr_rewards
 from grpo_rlvr.inspection.attacks import KINDS
 from grpo_rlvr.inspection.batch_checks import CHECKS
+from grpo_rlvr.inspection.opening import OPENING
 
 ATTACKS_PAGE = "references/reading-samples.md"
 ATTACKS = (
@@ -42,8 +43,10 @@ def _between(page: str, marks: tuple[str, str], lines: Iterator[str]) -> dict[st
 def _attacks() -> Iterator[str]:
     yield "| attack | if it fails | a sound reward | what a failure means |"
     yield "| --- | --- | --- | --- |"
-    for kind in (*KINDS, *CHECKS):
+    for kind in KINDS:
         yield f"| `{kind.attack}` | {kind.severity} | {MEANS[kind.expects]} | {kind.why} |"
+    for check in (*CHECKS, OPENING):
+        yield f"| `{check.attack}` | {check.severity} | {MEANS[check.expects]} | {check.why} |"
 
 
 def _rewards() -> Iterator[str]:

@@ -11,6 +11,7 @@ from grpo_rlvr.inspection import selection, summary
 from grpo_rlvr.inspection.batch_checks import reads_row
 from grpo_rlvr.inspection.gate import reward_digest
 from grpo_rlvr.inspection.judging import Judge, Scores, deciding, range_of
+from grpo_rlvr.inspection.opening import OPENING
 from grpo_rlvr.inspection.policy import policy_in_force
 from grpo_rlvr.inspection.samples import CHARACTERS_A_TOKEN, Samples, load_samples
 from grpo_rlvr.inspection.scoring import Called, Limits, RewardChild
@@ -18,7 +19,7 @@ from grpo_rlvr.inspection.store import ReadingStore, now
 from grpo_rlvr.interpreter import Interpreter, training_interpreter
 from grpo_rlvr.models.common import RewardSpec
 from grpo_rlvr.models.reading import GatePolicy
-from grpo_rlvr.models.score import Audit, ScoreError, ScoreResult
+from grpo_rlvr.models.score import Audit, Route, ScoreError, ScoreResult
 from grpo_rlvr.workspace import Workspace
 
 Progress = Callable[[float, float, str], None]
@@ -181,11 +182,20 @@ def _result(reading_id: str, scored: Scored, found: auditing.Found, config: Mapp
         ],
         composite=summary.composite(totals, judge, scored.names, scored.samples),
         groups=summary.groups(scored.samples, totals, rewarded, config),
-        route=summary.route(scored.samples, rewarded, broken),
+        route=_route(summary.route(scored.samples, rewarded, broken), found.audit),
         audit=found.audit,
         errors=scored.errors,
         notes=_notes(scored, config) + summary.overlap(totals, rewarded),
     )
+
+
+def _route(route: Route, audit: Audit) -> Route:
+    """Withdraw "never succeeds" where the audit shows that the reward, not the model, is at fault."""
+    lost = next((a for a in audit.attacks if a.attack == OPENING.attack and a.outcome == "lost"), None)
+    if route.route != "sft_first" or lost is None:
+        return route
+    why = f"{route.why} But {lost.bad} of {lost.tried} tried are rewarded once their opening tag is put back."
+    return route.model_copy(update={"route": "unknown", "why": why, "next": "Mend the reward first, then score again."})
 
 
 def _notes(scored: Scored, config: Mapping[str, Any]) -> list[str]:

@@ -15,9 +15,9 @@ from grpo_rlvr.runs.plan import Plan, output_folder
 from grpo_rlvr.runs.records import read_record
 from grpo_rlvr.runs.state import read_state
 from grpo_rlvr.runs.store import RunStore
+from grpo_rlvr.workspace import Workspace
 
 CLAIM = ".grpo-rlvr-run.json"
-VISION_KEYS = ("vision_config", "vision_tower", "image_token_id", "image_token_index")
 
 
 @dataclass
@@ -139,12 +139,14 @@ def _judge_vllm_version(plan: Plan, found: Judgement) -> None:
 
 
 def _judge_model(plan: Plan, found: Judgement) -> None:
-    record = read_record(Path(plan.model["path"]) / "config.json") or {}
-    vision = [key for key in VISION_KEYS if key in record]
-    if vision:
+    from grpo_rlvr.memory import describe
+
+    # A folder outside the workspace may be trained, so its config.json is read too.
+    told = describe({"path": plan.model["path"]}, Workspace.open(plan.workspace.root, confined=False))
+    if told.kind == "vlm":
         found.refuse(
             "vision-language-model",
-            f"{plan.spec.model.path} is a vision-language model ({vision[0]} in its config.json)",
+            f"{plan.spec.model.path} is a vision-language model ({told.why})",
             "Name a text model: sampling, reading and rewards here see text alone.",
         )
     if plan.model.get("quantization") and plan.model.get("peft") is None:

@@ -1,5 +1,6 @@
 """Step 2: check the recipe and estimate its memory."""
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -7,6 +8,7 @@ from pydantic import Field
 from grpo_rlvr.interpreter import training_interpreter
 from grpo_rlvr.models.check import CheckResult
 from grpo_rlvr.models.memory import MemoryEstimate
+from grpo_rlvr.models.setup import Setup
 from grpo_rlvr.tools.inputs import (
     ConfigArgument,
     SetupArgument,
@@ -38,13 +40,26 @@ def check_config(
     kwargs, loaded = load_config_argument(workspace, config, path)
     return check(
         kwargs,
-        load_setup(setup, loaded.setup if loaded else None),
+        _with_model_facts(load_setup(setup, loaded.setup if loaded else None), workspace),
         trl_version=trl_version,
         from_version=from_version,
         loaded=loaded,
         deep=training_interpreter(workspace) if deep else None,
         root=workspace.root,
     )
+
+
+def _with_model_facts(setup: Setup, workspace: Workspace) -> Setup:
+    """Add the model's size and kind where its config.json or name tells them and the setup does not."""
+    from grpo_rlvr.memory import describe
+
+    model = setup.section("model")
+    summary = describe(model, workspace)
+    known = {"params_b": summary.params_b, "class": summary.kind}
+    added = {key: value for key, value in known.items() if value is not None and model.get(key) is None}
+    if not added:
+        return setup
+    return replace(setup, sections={**setup.sections, "model": {**model, **added}})
 
 
 def estimate_memory(
