@@ -126,6 +126,24 @@ def test_lora_under_zero3_gathers_the_model_at_each_sync(estimated: Any) -> None
     assert term(full, "weight_sync", "sync_transient") < 2
 
 
+@pytest.mark.parametrize(("name", "peft", "billions"), [("Qwen2.5-72B", True, 72.7), ("Qwen2.5-32B", False, 32.8)])
+def test_ms_swift_under_zero3_is_in_doubt_until_it_says_in_how_many_groups_it_syncs(
+    estimated: Any, name: str, peft: bool, billions: float
+) -> None:
+    arguments: dict[str, Any] = {"model": {"name": name, "peft": peft}, "hardware": {"gpu": "H200", "gpus": 10}}
+    if not peft:
+        arguments["hardware"] = {"gpu": "H100", "gpus": 18}
+    config = {"use_vllm": True, "vllm_mode": "server", "per_device_train_batch_size": 1, **BF16}
+    launch = {"zero_stage": 3, "framework": "ms-swift"}
+    open_ = estimated(config, **arguments, launch=launch)
+    assert open_.verdict == "tight" and any("move_model_batches" in note for note in open_.notes)
+    grouped = estimated(config, **arguments, launch={**launch, "move_model_batches": 16})
+    assert grouped.verdict == "fits" and not any("move_model_batches" in note for note in grouped.notes)
+    assert term(grouped, "weight_sync", "sync_transient") == pytest.approx(2 * billions / 16, rel=0.01)
+    replicated = estimated(config, **arguments, launch={**launch, "zero_stage": 2})
+    assert not any("move_model_batches" in note for note in replicated.notes)
+
+
 def test_zero3_without_vllm_gathers_the_model_to_generate(estimated: Any) -> None:
     arguments: dict[str, Any] = {
         "model": {**LORA, "peft": False}, "hardware": {"gpu": "H100", "gpus": 4}, "launch": {"zero_stage": 3},

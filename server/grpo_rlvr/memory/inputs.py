@@ -72,7 +72,7 @@ def read_plan(
         engine=engine, devices=devices, sharding=sharding,
         learning_rate=reader.number("learning_rate", 1e-6),
         experts_are_linears=_experts_are_linears(setup), version_stated=stated_version is not None,
-        streamed_sync=_is_swift(setup), assumed=tuple(reader.assumed),
+        streamed_sync=_is_swift(setup), sync_groups=_sync_groups(reader), assumed=tuple(reader.assumed),
     )  # fmt: skip
 
 
@@ -343,6 +343,13 @@ def _experts_are_linears(setup: Setup) -> bool:
     return isinstance(stated, str) and stated.split(".")[0] == "4"
 
 
+def _sync_groups(reader: Reader) -> int:
+    """The groups in which ms-swift gathers a sharded model to send it to vLLM; 0 when nothing says."""
+    stated = reader.setup.get("launch.move_model_batches")
+    stated = reader.stated("move_model_batches") if stated is None else stated
+    return 0 if stated is None else integer(stated, "setup.launch.move_model_batches", minimum=1)
+
+
 def _is_swift(setup: Setup) -> bool:
-    # ms-swift's trainer is built on TRL's; among others it sends adapters group by group (move_model_batches).
+    # ms-swift's trainer is built on TRL's; among others it can send weights group by group (move_model_batches).
     return "swift" in str(setup.get("launch.framework") or "").lower()

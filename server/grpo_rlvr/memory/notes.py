@@ -14,6 +14,12 @@ def write_notes(computed: Computed) -> list[str]:
 
 def _sync(computed: Computed) -> list[str]:
     plan = computed.plan
+    if computed.sync_in_doubt:
+        return [
+            f"Under ZeRO-3 ms-swift gathers the whole model ({t.whole_sync(plan) / c.GB:.0f} GB) on every GPU to send "
+            "it to vLLM, which does not fit, unless move_model_batches splits it: set that (to 16, or a few layers a "
+            "group) and state it as launch.move_model_batches. The figures are for groups."
+        ]
     if not t.gathers_for_sync(plan):
         return []
     size = t.sync_transient(plan) / c.GB

@@ -66,7 +66,14 @@ class Computed:
         if self.peak_gb > memory:
             # Every TRL gathers the model for this sync; trainers built on it need not. Unstated, it stays open.
             return "does_not_fit" if self.plan.version_stated or not t.gathers_for_sync(self.plan) else "tight"
-        return "fits" if self.peak_gb <= c.FITS_SHARE * memory else "tight"
+        return "fits" if self.peak_gb <= c.FITS_SHARE * memory and not self.sync_in_doubt else "tight"
+
+    @property
+    def sync_in_doubt(self) -> bool:
+        """Whether the weight sync fits in groups alone, and nothing says that ms-swift sends the weights in groups."""
+        whole = t.whole_sync(self.plan)
+        total = self.totals.get("weight_sync", 0.0) - self.phases.get("weight_sync", {}).get("sync_transient", 0.0)
+        return whole > 0 and total + whole > self.plan.devices.memory_gb * c.GB > 0
 
 
 def allocator_factor(plan: Plan) -> float:

@@ -89,6 +89,7 @@ class Plan:
     experts_are_linears: bool = False
     version_stated: bool = True
     streamed_sync: bool = False
+    sync_groups: int = 0
     assumed: tuple[tuple[str, Any, str], ...] = field(default=(), compare=False)
 
     @property

@@ -339,7 +339,18 @@ def sync_transient(plan: Plan) -> float:
         return 0.0
     if gathers_for_sync(plan):
         return plan.facts.params * 2.0
-    return float(plan.facts.vocab * plan.facts.hidden * weight_width(plan))
+    return max(float(plan.facts.vocab * plan.facts.hidden * weight_width(plan)), _group(plan))
+
+
+def _group(plan: Plan) -> float:
+    return plan.facts.params * 2.0 / plan.sync_groups if plan.streamed_sync and plan.sync_groups else 0.0
+
+
+def whole_sync(plan: Plan) -> float:
+    """What ms-swift gathers at once under ZeRO-3 when move_model_batches is not stated: all weights; else 0."""
+    sharded = plan.sharding.engine == "deepspeed" and plan.sharding.stage == 3 and plan.devices.training > 1
+    open_ = plan.streamed_sync and not plan.sync_groups and plan.engine.mode != "none" and sharded
+    return plan.facts.params * 2.0 if open_ else 0.0
 
 
 def engine_weights(plan: Plan) -> float:

@@ -6,39 +6,96 @@ from typing import Any
 
 from grpo_rlvr.errors import InputError, nearest
 
-# Sections with the keys that some rule, estimate or launch reads. A key that is not here is reported as not used,
-# never refused: setups may carry more than we know.
-KNOWN: dict[str, frozenset[str]] = {
-    "model": frozenset(
-        "class name family name_kind params_b active_b peft quantized instance adapter tokenizer special_tokens "
-        "chat_template_prefills thinking generation_config num_attention_heads num_key_value_heads "
-        "max_position_embeddings tie_word_embeddings path config layers hidden heads kv_heads head_dim intermediate "
-        "vocab tied_embeddings tied qk_norm moe experts moe_intermediate lora_r lora_targets lora_alpha attn dtype "
-        "attn_implementation".split()
-    ),
-    "hardware": frozenset(
-        "device gpu gpus gpu_mem_gb num_processes num_machines cuda_visible_devices deepspeed_stage fsdp_version "
-        "cp_size sp_size nvlink native_bf16 kind gb_each ram_gb".split()
-    ),
-    "dataset": frozenset(
-        "columns format rows type streaming task prompts images image_tokens max_prompt_tokens eval path".split()
-    ),
-    "rewards": frozenset("name signature returns reads reward args weight".split()),
-    "versions": frozenset(
-        "trl transformers vllm peft liger_kernel bitsandbytes torch accelerate deepspeed datasets python".split()
-    ),
-    "vllm_server": frozenset("running gpus host port model max_model_len tensor_parallel_size command".split()),
-    "launch": frozenset(
-        "command env train_call concurrent_runs_on_host zero_stage engine offload python accelerate framework".split()
-    ),
-    "peft_config": frozenset(),
-    "measured": frozenset(
-        "clipped_ratio free_generation_p50 free_generation_p95 base_success_rate reward_constant".split()
-    ),
-    "trainer": frozenset(),
-    "intent": frozenset(),
-    "environment_factory": frozenset(),
-}
+# Sections with the keys that some rule, estimate or launch reads, and what each means: references/setup.md is made from
+# it. A key that is not here is reported as not used, never refused: setups may carry more than we know.
+KNOWN: dict[str, dict[str, str]] = {
+    "model": {
+        "name": "hub id or known name, such as `Qwen/Qwen2.5-7B-Instruct`",
+        "path": "folder with the model's config.json",
+        "config": "the content of its config.json, or a path to it",
+        "class": "`dense`, `moe` or `vlm`",
+        "family": "architecture family, such as `qwen2`",
+        "name_kind": "`base`, `instruct` or `thinking`",
+        "params_b": "parameters, in billions",
+        "active_b": "parameters used for one token (mixture of experts), in billions",
+        "dtype": "dtype the weights are loaded in, such as `bfloat16`",
+        "attn_implementation": "attention kernel, such as `flash_attention_2`",
+        "attn": "the same, short",
+        "peft": "true, or the LoRA arguments `{r, target_modules, ...}`",
+        "lora_r": "LoRA rank",
+        "lora_alpha": "LoRA alpha",
+        "lora_targets": "adapted modules: a list, or `all-linear`",
+        "quantized": "`4bit`, `8bit` or false",
+        "adapter": "adapter of a model object: `{is_trainable, ...}`",
+        "instance": "source text of how the model object was made",
+        "tokenizer": "what is known of its tokenizer: `{chat_template, pad_token, ...}`",
+        "special_tokens": "special tokens that matter, such as `<think>`",
+        "chat_template_prefills": "text that the chat template puts at the start of an answer, such as `<think>`",
+        "thinking": "whether it thinks before it answers",
+        "generation_config": "values of its generation_config.json",
+        "max_position_embeddings": "context length, in tokens",
+        "layers": "transformer blocks", "hidden": "hidden width", "heads": "attention heads",
+        "kv_heads": "key-value heads", "head_dim": "width of a head", "intermediate": "width of the MLP",
+        "vocab": "vocabulary entries",
+        "num_attention_heads": "attention heads", "num_key_value_heads": "key-value heads",
+        "tied_embeddings": "whether head and embedding share weights",
+        "tied": "the same, short", "tie_word_embeddings": "the same, as in config.json",
+        "qk_norm": "whether queries and keys are normalised",
+        "moe": "whether it is a mixture of experts", "experts": "experts a block",
+        "moe_intermediate": "width of one expert",
+    },
+    "hardware": {
+        "device": "`cuda`, `cpu`, `mps`, `xpu` or `npu`",
+        "gpu": "card, such as `H100`", "kind": "the same",
+        "gpus": "number of GPUs of the whole job", "gpu_mem_gb": "memory of one GPU, in 10^9 bytes",
+        "gb_each": "the same", "ram_gb": "main memory, in 10^9 bytes",
+        "num_processes": "training processes of the whole job", "num_machines": "machines",
+        "cuda_visible_devices": "GPUs that the trainer sees: a list",
+        "deepspeed_stage": "ZeRO stage, 0 to 3", "fsdp_version": "1 or 2",
+        "cp_size": "context-parallel degree", "sp_size": "sequence-parallel degree",
+        "nvlink": "whether GPUs are joined by NVLink", "native_bf16": "whether the card computes bfloat16 itself",
+    },
+    "dataset": {
+        "columns": "column names: a list", "path": "where it lies", "rows": "number of rows",
+        "format": "`string` or `conversational`", "type": "class of the object, such as `IterableDataset`",
+        "streaming": "whether it is streamed", "task": "what is asked, in words", "prompts": "what a prompt looks like",
+        "max_prompt_tokens": "longest prompt, in tokens", "images": "what is known of its images",
+        "image_tokens": "tokens of one image", "eval": "the evaluation set: `{rows}`, or null for none",
+    },
+    "rewards": {
+        "name": "function or import path", "reward": "reward spec: a library name or `file.py:func`",
+        "args": "the spec's arguments", "weight": "its weight", "signature": "`def f(completions, **kwargs)`",
+        "returns": "what it returns, in words", "reads": "what it reads, in words",
+    },
+    "versions": {name: f"installed version of {name.replace('_', '-')}" for name in (
+        "trl", "transformers", "vllm", "peft", "liger_kernel", "bitsandbytes", "torch", "accelerate", "deepspeed",
+        "datasets", "python",
+    )},
+    "vllm_server": {
+        "running": "whether it runs now", "gpus": "its GPUs: a number or a list", "host": "address", "port": "port",
+        "model": "model it serves", "max_model_len": "its context, in tokens",
+        "tensor_parallel_size": "GPUs one copy is split over", "command": "the command line that started it",
+    },
+    "launch": {
+        "command": "the training's command line", "env": "environment variables of the training",
+        "train_call": "source text of the call to `train`", "concurrent_runs_on_host": "runs on this machine at once",
+        "zero_stage": "ZeRO stage, 0 to 3", "engine": "`deepspeed`, `fsdp` or `ddp`",
+        "offload": "what ZeRO offloads: a list of `param` and `optimizer`",
+        "accelerate": "accelerate's settings", "python": "the training's interpreter",
+        "framework": "another trainer than TRL, such as `ms-swift`",
+    },
+    "peft_config": {},
+    "measured": {
+        "clipped_ratio": "share of completions cut at the limit, 0 to 1",
+        "free_generation_p50": "median length without a limit, in tokens",
+        "free_generation_p95": "95th percentile of it, in tokens",
+        "base_success_rate": "share of right answers before training, 0 to 1",
+        "reward_constant": "whether all rewards of a group are always equal",
+    },
+    "trainer": {},
+    "intent": {},
+    "environment_factory": {},
+}  # fmt: skip
 # Free-form sections: their keys are the caller's own.
 FREE = frozenset({"peft_config", "trainer", "intent", "environment_factory"})
 
@@ -115,5 +172,5 @@ def _unused_keys(section: str, value: Any) -> list[str]:
     for path, entry in entries:
         if not isinstance(entry, Mapping):
             raise InputError(f"'{path}' must be an object, got {type(entry).__name__}", where="argument 'setup'")
-        unused += [f"{path}.{key}" for key in entry if key not in KNOWN[section]]
+        unused += [f"{path}.{key}{nearest(str(key), KNOWN[section])}" for key in entry if key not in KNOWN[section]]
     return unused
