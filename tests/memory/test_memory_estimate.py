@@ -245,5 +245,6 @@ def test_a_sync_that_overflows_is_open_only_while_the_trainer_is_not_stated(esti
     assert stated.verdict == "does_not_fit" and "gathers the whole model" in stated.notes[0]
     unstated = estimated(config, trl_version=None, **sections, launch={"zero_stage": 3})
     assert unstated.verdict == "tight" and "does not fit this card" in unstated.notes[0]
-    streamed = estimated(config, **sections, launch={"zero_stage": 3, "framework": "ms-swift"})
+    swift = {"zero_stage": 3, "framework": "ms-swift", "move_model_batches": 16}
+    streamed = estimated(config, **sections, launch=swift)
     assert streamed.verdict == "fits"
