@@ -11,6 +11,8 @@ _LEADING = re.compile(
 _ARTICLE = re.compile(r"A\s+(?!(?:as|because|by|for|is|since|so|where|which|with)\b)[a-z]{2}")
 # A second letter right behind the first, as in "A or B" or "B, C".
 _SECOND = re.compile(r"[\s)\].*]*+(?:,|;|/|&|\bor\b|\band\b)[\s(\[*]*+(?:option\s+)?[A-Z](?![A-Za-z])", re.IGNORECASE)
+# A letter with one of these behind it is a variable.
+_OPERATORS = ("^", "_", "%", "/", "+", "=", "<", ">")
 
 
 def gold_letter(gold: str) -> str | None:
@@ -28,6 +30,8 @@ def choice_letter(answer: str) -> str | None:
     if _ARTICLE.match(text, match.start("letter")):
         return None
     letter, rest = match["letter"], text[match.end("letter") :].strip(" ().[]{}:*")
+    if rest.startswith(_OPERATORS):
+        return None
     # A small letter with text behind is a word of that text, such as the article.
     return letter.upper() if letter.isupper() or not rest or match["after"] in ")]}.:" else None
 

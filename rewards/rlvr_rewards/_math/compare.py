@@ -9,8 +9,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from rlvr_rewards._math import equal, terms, unread
-from rlvr_rewards._math.form import Form, members
-from rlvr_rewards._math.forms import names
+from rlvr_rewards._math.form import Form, members, names
 from rlvr_rewards._math.labels import is_label, label_text
 from rlvr_rewards._math.limits import MAX_COMPARISONS, MAX_LEVELS, NotUnderstood, TooLarge
 from rlvr_rewards._math.spans import FLIPPED, as_interval, as_points, as_set, same_sets
@@ -82,7 +81,7 @@ def same(gold: Form, answer: Form, policy: Policy) -> bool:
     if gold.kind != answer.kind and "tuple" in (gold.kind, answer.kind):
         # Beside an inequality or another set of numbers, two ends in brackets are an interval.
         gold, answer = as_interval(gold), as_interval(answer)
-    if gold.kind == answer.kind == "relation" and names(gold) != names(answer):
+    if {gold.kind, answer.kind} <= {"relation", "union"} and names(gold) and names(answer) - names(gold):
         return False
     if "intersection" in (gold.kind, answer.kind) and gold.kind != "intersection":
         # A set that is still to be worked out restates the question.
@@ -172,7 +171,7 @@ def _ratios(gold: Form, answer: Form, policy: Policy) -> bool:
         ratio, plain = (ours, theirs) if gold.kind == "ratio" else (theirs, ours)
         return len(ratio) == 2 and _same_nodes(_quotient(*ratio), plain[0], policy)
     if gold.marks or answer.marks:
-        return _pairwise(gold, answer, policy)
+        return gold.marks == answer.marks and _pairwise(gold, answer, policy)
     pairs = zip(pairwise(ours), pairwise(theirs), strict=True) if len(ours) == len(theirs) else [((None, None),) * 2]
     return all(_same_nodes(_quotient(*one), _quotient(*other), policy) for one, other in pairs)
 
@@ -313,6 +312,8 @@ def _equations(gold: Form, answer: Form, policy: Policy) -> bool:
     if left is not None and _is_solved(gold):
         # An equation that still has to be solved restates the question.
         return False
+    if "\\in" in (*gold.marks, *answer.marks):
+        return False
     return _same_equation(gold, answer)
 
 
@@ -340,7 +341,8 @@ def _same_equation(gold: Form, answer: Form) -> bool:
     if len(sides) != 4 or any(part.unit for form in (gold, answer) for part in form.parts):
         return False
     if any(side is None for side in sides):
-        return unread.same(gold, answer)
+        named = [label_text(form.parts[0]) if is_label(form.parts[0]) else "" for form in (gold, answer)]
+        return named[0] == named[1] and unread.same(gold, answer)
     zeros = [terms.Node("add", (a, terms.Node("negative", (b,)))) for a, b in (sides[:2], sides[2:]) if a and b]
     try:
         return equal.multiple(zeros[0], zeros[1])

@@ -14,6 +14,8 @@ from rlvr_rewards._math.terms import Node, decimal_logarithms, has_decimal, vari
 # Two precisions: values that agree to the first are looked at again at the second, where a true zero shrinks further.
 DIGITS = 50
 MORE_DIGITS = 110
+# Complex values below this may be what rounding leaves of zero.
+TINY = Decimal(10) ** -30
 # Points at which two functions are compared, and how many of them both must be defined at.
 POINTS = 30
 ENOUGH_POINTS = 4
@@ -168,16 +170,25 @@ def _same_complex(gold: Node, answer: Node, rel_tol: Fraction, names: list[str])
     for point in _points(names) if names else [{}]:
         try:
             wanted, given = (imaginary.value(node, point, DIGITS) for node in (gold, answer))
+            size = _size(gold, point, wanted)
         except (Undefined, TooLarge):
             continue
         distance = max(abs(wanted[0] - given[0]), abs(wanted[1] - given[1]))
-        size = max(abs(wanted[0]), abs(wanted[1]), Decimal(10) ** -30)
         if distance > size * Decimal(tolerance.numerator) / Decimal(tolerance.denominator):
             return False
         agreed += 1
     if not agreed:
         raise NotUnderstood("no point where both sides have a complex value")
     return True
+
+
+def _size(node: Node, point: Point, value: imaginary.Pair) -> Decimal:
+    """Return how large a complex value is, a tiny one only if it does not shrink further with more digits."""
+    size = max(map(abs, value))
+    if size > TINY or size == 0:
+        return max(size, TINY)
+    again = max(map(abs, imaginary.value(node, point, MORE_DIGITS)))
+    return TINY if again < size * TINY else size
 
 
 def _same_at(gold: Node, answer: Node, point: Point, tolerance: Fraction | None) -> bool:

@@ -37,3 +37,9 @@ def members(form: Form) -> tuple[Form, ...]:
     if form.kind == "union":
         return tuple(inner for part in form.parts for inner in members(part))
     return (form,)
+
+
+def names(form: Form) -> set[str]:
+    """Return the variables of all formulas of an answer."""
+    own = terms.variables(form.node) if form.node is not None else set()
+    return own.union(*map(names, form.parts))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise, product
 
 from rlvr_rewards._math import tables, terms, tree
-from rlvr_rewards._math.form import Form
+from rlvr_rewards._math.form import Form, names
 from rlvr_rewards._math.limits import MAX_CHARACTERS, MAX_MEMBERS, MAX_NESTING, NotUnderstood, TooLarge
 from rlvr_rewards._math.normal import balanced, nesting, normalise, unwrap_text
 from rlvr_rewards._math.quantities import SPACED_THOUSANDS, THOUSANDS, read_number
@@ -220,20 +220,16 @@ def _family(text: str) -> Form | None:
     )
 
 
-def names(form: Form) -> set[str]:
-    """Return the variables of all formulas of an answer."""
-    own = terms.variables(form.node) if form.node is not None else set()
-    return own.union(*map(names, form.parts))
-
-
 def _relation(text: str) -> Form | None:
     congruence = _CONGRUENCE.fullmatch(text) if len(text) <= MAX_SENTENCE else None
     if congruence:
         return Form("congruence", text, tuple(read_clean(part) for part in congruence.groups()))
     found = pieces(text, _RELATIONS)
     if len(found.parts) == 1:
-        member = pieces(text, ("\\in",)).parts
-        return read_clean(member[1]) if len(member) == 2 and member[0].strip() else None
+        member = pieces(text, ("\\in",))
+        if len(member.parts) != 2 or not all(part.strip() for part in member.parts):
+            return None
+        return Form("equation", text, tuple(read_clean(part) for part in member.parts), marks=member.words)
     if not found.parts[0] and found.words in (("=",), ("\\approx",)):
         return read_clean(found.parts[1])
     if len(found.parts) > MAX_SIDES or not all(part.strip() for part in found.parts):
@@ -291,7 +287,7 @@ def _builder(text: str, inner: str) -> Form:
     found = pieces(inner, ("\\mid", "|", ":"))
     if len(found.parts) == 2 and re.match(r"[A-Za-z](?:\s*\\in\s*\\mathbb\{R\})?$", found.parts[0]):
         condition = read_clean(found.parts[1])
-        if condition.kind in ("relation", "union"):
+        if condition.kind in ("relation", "union") and names(condition) == {found.parts[0][0]}:
             return condition
     return Form("raw", text)
 

@@ -71,7 +71,7 @@ _RENAMED = (
         "",
     ),
     (re.compile(r"\\[hv]?phantom\s*[^{\sA-Za-z]"), ""),
-    (re.compile(r"\\(?:underline|uline|mathstrut)\s*\{"), "{"),
+    (re.compile(r"\\(?:underline|uline|mathstrut|ensuremath)\s*\{"), "{"),
     (re.compile(r"\\var(epsilon|theta|phi|rho|sigma)(?![A-Za-z])"), r"\\\1 "),
     (re.compile(r"(?<![<>=!])>="), r"\\ge "),
     (re.compile(r"(?<![<>=!])<="), r"\\le "),
@@ -94,8 +94,8 @@ _RENAMED = (
         re.compile(r"(?:\{\s*\})?\s*[_^]\s*(?:\{\s*(\w+)\s*\}|(\w))\s*C\s*_\s*(?:\{\s*(\w+)\s*\}|(\w))"),
         r"\\binom{\1\2}{\3\4}",
     ),
-    (re.compile(r"\\mathbb\s*\{?R\}?\s*(?:\^\s*\{?\s*\+\s*\}?|_\s*\{\s*>\s*0\s*\})"), r"(0, \\infty)"),
-    (re.compile(r"\\mathbb\s*\{?R\}?\s*(?:\^\s*\{?\s*-\s*\}?|_\s*\{\s*<\s*0\s*\})"), r"(-\\infty, 0)"),
+    (re.compile(r"\\mathbb\s*\{?R\}?\s*(?:\^\s*(?:\{\s*\+\s*\}|\+)|_\s*\{\s*>\s*0\s*\})"), r"(0, \\infty)"),
+    (re.compile(r"\\mathbb\s*\{?R\}?\s*(?:\^\s*(?:\{\s*-\s*\}|-)|_\s*\{\s*<\s*0\s*\})"), r"(-\\infty, 0)"),
     (re.compile(r"\\(?:lbrace)(?![A-Za-z])"), r"\\{"),
     (re.compile(r"\\(?:rbrace)(?![A-Za-z])"), r"\\}"),
     (re.compile(r"\\(?:lvert|rvert|vert)(?![A-Za-z])"), "|"),
@@ -132,7 +132,7 @@ _NAMED = re.compile(r"\\(operatorname\*?|mathop|mathrm|textrm)\s*\{\s*([A-Za-z]+
 _VECTOR = re.compile(r"\\langle(?![A-Za-z])((?:[^\\]|\\(?!langle|rangle))*+)\\rangle(?![A-Za-z])")
 _SYMBOL_FONTS = re.compile(r"\\(?:mathit|mathbf|mathsf|mathcal|boldsymbol|bm|mathrm|text)\s*\{\s*([ei])\s*\}")
 _FONTS = re.compile(
-    r"\\(?:mathrm|mathbf|mathit|mathsf|mathtt|mathnormal|mathcal|boldsymbol|bm|operatorname\*?|textbf|textit|textrm|"
+    r"\\(?:mathrm|mathbf|mathit|mathsf|mathtt|mathnormal|mathcal|boldsymbol|bm|pmb|operatorname\*?|textbf|textit|textrm|"
     r"textnormal|textsf|texttt|textsc|textup|emph|mbox|hbox)\s*\{"
 )
 # Surroundings that only lay formulas out; their rows are read one after the other.
@@ -192,6 +192,8 @@ def _rows(match: re.Match[str]) -> str:
     """Return the rows of a layout as a list, or as one chain where a row goes on with a sign of relation."""
     if match["name"] in ("cases", "rcases") and "&" in match["body"]:
         return match[0]
+    if "\\begin" in match["body"]:
+        return match["body"]
     rows = [row.replace("&", " ").strip(" ,;") for row in re.split(r"\\\\(?:\s*\[[^\]]*\])?", match["body"])]
     text = ""
     for row in filter(None, rows):

@@ -3,8 +3,8 @@
 from decimal import Decimal
 
 from rlvr_rewards._math import equal
-from rlvr_rewards._math.form import Form, members
-from rlvr_rewards._math.terms import Node, variables
+from rlvr_rewards._math.form import Form, members, names
+from rlvr_rewards._math.terms import Node
 
 End = tuple[Decimal | None, bool]
 Span = tuple[End, End]
@@ -54,7 +54,8 @@ def _interval_spans(form: Form) -> list[Span] | None:
     if low is None or high is None or low == "+" or high == "-":
         return None
     span = (_side(low, form.marks[0] == "["), _side(high, form.marks[1] == "]"))
-    return [span] if _proper(span) else []
+    # Ends in the wrong order make a pair.
+    return [span] if _proper(span) else None
 
 
 def _side(end: Decimal | str, closed: bool) -> End:
@@ -71,9 +72,8 @@ def _joint_spans(form: Form) -> list[Span] | None:
 
     Where nothing is left, bare commas part the pieces of a set instead, as in `x < 2, x > 3`.
     """
-    names = {name for part in form.parts for side in part.parts if side.node for name in variables(side.node)}
     each = [_relation_spans(part) for part in form.parts]
-    if len(names) != 1 or None in each:
+    if len(names(form)) != 1 or None in each:
         return None
     spans = [spans for spans in each if spans is not None]
     common = spans[0]
@@ -113,17 +113,17 @@ def _relation_spans(form: Form) -> list[Span] | None:
         return around
     form = _turned(form)
     parts, signs = form.parts, form.marks
-    names = [index for index, part in enumerate(parts) if part.node is not None and part.node.op == "variable"]
-    if len(names) != 1:
+    places = [index for index, part in enumerate(parts) if part.node is not None and part.node.op == "variable"]
+    if len(places) != 1:
         return None
-    if len(parts) == 3 and names == [1] and all(sign in ("<", "\\le") for sign in signs):
+    if len(parts) == 3 and places == [1] and all(sign in ("<", "\\le") for sign in signs):
         return _between(parts[0], parts[2], signs[0] == "\\le", signs[1] == "\\le")
-    if len(parts) == 3 and names == [1] and all(sign in (">", "\\ge") for sign in signs):
+    if len(parts) == 3 and places == [1] and all(sign in (">", "\\ge") for sign in signs):
         return _between(parts[2], parts[0], signs[1] == "\\ge", signs[0] == "\\ge")
     if len(parts) != 2:
         return None
-    number = _number_of(parts[1 - names[0]])
-    sign = signs[0] if names[0] == 0 else FLIPPED.get(signs[0], "")
+    number = _number_of(parts[1 - places[0]])
+    sign = signs[0] if places[0] == 0 else FLIPPED.get(signs[0], "")
     if number is None:
         return None
     spans: dict[str, list[Span]] = {
@@ -170,6 +170,8 @@ def as_interval(form: Form) -> Form:
 
 def _union_spans(form: Form) -> list[Span] | None:
     whole: list[Span] = []
+    if len(names(form)) > 1:
+        return None
     for part in form.parts:
         if part.kind == "set":
             points = [_number_of(member) for member in part.parts]
