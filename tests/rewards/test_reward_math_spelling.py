@@ -91,3 +91,41 @@ def test_a_gold_with_something_added_is_wrong(added: str) -> None:
 
 def _boxed(answer: str) -> str:
     return f"Thus \\boxed{{{answer}}}."
+
+
+COMMITMENTS = [
+    *(
+        "The answer is {}.",
+        "The answer is ${}$.",
+        "The answer is $${}$$",
+        "The answer is: \\[{}\\]",
+        "Answer:\n${}$\n\nBye!",
+    ),
+    *("**Answer:** ${}$", "**Answer: ${}$**", "The final answer is ${}$. I hope it is correct.", "#### ${}$"),
+    *(
+        "$$\\boxed{{{}}}$$ Hope it helps!",
+        "$\\boxed{{{}}}.$",
+        "\\fbox{{{}}}",
+        "\\boxed {{{}}}",
+        "\\boxed{{{}}}<|im_end|>",
+    ),
+    *("<think>maybe \\boxed{{7919}}</think> So \\boxed{{{}}}", "First \\boxed{{7919}}. Wait, no. \\boxed{{{}}}"),
+]
+NONE = [
+    *("{}", "<think>\\boxed{{{}}}</think> Done.", "<think>\\boxed{{{}}}", "\\boxed{{{}", "\\boxed{{{}}} \\boxed{{}}"),
+    *("\\boxed{{{}}} or maybe \\boxed{{7919}}", "The answer is not ${}$.", "\\boxed{{{}}}, \\boxed{{7919}}"),
+]
+
+
+@pytest.mark.parametrize("text", COMMITMENTS)
+def test_a_committed_gold_is_found(text: str) -> None:
+    # Formulas inside of formulas, and signs that may end a sentence, cannot be told apart behind a marker.
+    golds = [gold for gold in GOLDS if "odd $n$" not in gold and not gold.endswith("!")]
+    missed = [gold for gold in golds if REWARD.grade(text.format(gold), {"gold": gold}).score != 1.0]
+    assert missed == []
+
+
+@pytest.mark.parametrize("text", NONE)
+def test_a_gold_that_is_not_committed_to_is_not_paid(text: str) -> None:
+    paid = [gold for gold in GOLDS if REWARD.grade(text.format(gold), {"gold": gold}).score != 0.0]
+    assert paid == []

@@ -25,9 +25,9 @@ _MARKER = re.compile(
     re.IGNORECASE,
 )
 _BRACES = re.compile(r"\\.|[{}]", re.DOTALL)
-_INLINE = re.compile(r"\s*(\$\$.+?\$\$|\$[^$\n]+\$|\\\(.+?\\\)|\\\[.+?\\\])", re.DOTALL)
+_INLINE = re.compile(r"\s*(\$\$.+?\$\$|\$(?:[^$\n\\]|\\[^\n])++\$|\\\(.+?\\\)|\\\[.+?\\\])", re.DOTALL)
 _SENTENCE_END = re.compile(
-    r"\.(?=\s|$)|[!?](?=\s|$)|\n|,?\s(?:because|since)\b"
+    r"\.(?=\s|$)|(?<!\\)[!?](?=\s|$)|\n|,?\s(?:because|since)\b"
     r"|,\s(?:I|so|which|as|where|in|for|with|making|meaning|giving|thus|hence|therefore|altogether|rounded)\b"
 )
 # A sentence behind a marker that says at its end what the answer is, as in "the largest n is 34".
