@@ -19,7 +19,7 @@ KNOWN: dict[str, dict[str, str]] = {
         "params_b": "parameters, in billions",
         "active_b": "parameters used for one token (mixture of experts), in billions",
         "dtype": "dtype the weights are loaded in, such as `bfloat16`",
-        "attn_implementation": "attention kernel, such as `flash_attention_2`",
+        "attn_implementation": "attention kernel, such as `sdpa`",
         "attn": "the same, short",
         "peft": "true, or the LoRA arguments `{r, target_modules, ...}`",
         "lora_r": "LoRA rank",
