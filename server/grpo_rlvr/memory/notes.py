@@ -30,8 +30,8 @@ def _sync(computed: Computed) -> list[str]:
     if plan.version_stated:
         return [f"{text}, which does not fit: use ZeRO-2, or FSDP, or more memory a GPU."]
     return [
-        f"{text}, which does not fit this card. Trainers built on TRL that send it in groups (ms-swift with move_model_batches) do fit; with "
-        "TRL's own trainer, stated by its version, the verdict is does_not_fit."
+        f"{text}, which does not fit this card. Trainers built on TRL that send it in groups (ms-swift with "
+        "move_model_batches) do fit; with TRL's own trainer, stated by its version, the verdict is does_not_fit."
     ]
 
 
