@@ -88,6 +88,12 @@ def test_vision_language_model_of_the_hub_is_refused_by_its_name(spec, workspace
     assert "'VL' in its name" in rules_of(changed, workspace)["vision-language-model"].message
 
 
+def test_dry_run_leaves_no_file_behind(spec, workspace):
+    before = sorted(path for path in workspace.root.rglob("*") if path.name != "__pycache__")
+    launch(spec, workspace, dry_run=True)
+    assert sorted(path for path in workspace.root.rglob("*") if path.name != "__pycache__") == before
+
+
 def test_full_run_wants_a_smoke_run_first(spec, workspace):
     assert "no-smoke" in rules_of(spec, workspace, stage="full")
     waived = launch(spec, workspace, stage="full", dry_run=True, waive="trying it out")

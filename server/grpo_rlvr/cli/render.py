@@ -147,7 +147,9 @@ def score(result: ScoreResult) -> None:
     audit(result.audit, only_bad=True)
     _lines("Errors", (f"{e.reward}: {e.kind}: {e.message} (row {e.row})" for e in result.errors))
     _lines("Notes", result.notes)
-    console.print(f"Next: grpo-rlvr read {result.reading_id}")
+    read = f"grpo-rlvr read {result.reading_id}"
+    first = "" if route.route == "grpo" else "what the route says; to read all the same: "
+    console.print(f"Next: {first}{read}")
 
 
 def audit(result: Audit, *, only_bad: bool = False) -> None:

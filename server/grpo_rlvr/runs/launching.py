@@ -51,7 +51,7 @@ def launch(
     if spec.resume:
         return _resume_same(spec, workspace, dry_run=dry_run)
     interpreter = training_interpreter(workspace, spec.python)
-    with store.lock():
+    with store.lock(dry_run=dry_run):
         spec, gpus = hand_out_gpus(spec, store)
         if spec.vllm.mode == "server" and not spec.vllm.external and spec.vllm.port is None:
             spec = spec.model_copy(update={"vllm": spec.vllm.model_copy(update={"port": free_port()})})

@@ -38,7 +38,7 @@ def resume_run(
     record = folder.run()
     if record.get("kind") != "train":
         raise InputError(f"'{run_id}' is no training run", where="resume", remedy="Resume it with sample_outputs.")
-    with store.lock():
+    with store.lock(dry_run=dry_run):
         _check_resumable(folder, record, workspace)
         _check_gpus(folder, record, store)
         phases = _phases_left(folder)
