@@ -329,7 +329,7 @@ def _plain() -> tuple[Alias, ...]:
         "learning_rate": "lr",
         "reward": "rewards mean_reward reward_mean avg_reward average_reward total_reward mean_total reward_total "
         "score mean_score score_mean proxy_reward rm_score rew r_mean train_reward raw_reward return_mean",
-        "reward_std": "std_reward reward_stdev rewards_std within_group_std",
+        "reward_std": "in_group_std std_reward reward_stdev rewards_std within_group_std",
         "zero_std": "frac_zero_std zero_std zero_var_groups zero_variance_groups zero_std_frac zero_std_ratio "
         "zero_variance frac_zero_variance degenerate_groups zero_std_groups zero_adv_groups zero_var "
         "zero_advantage_frac frac_zero_advantage zero_adv_frac frac_zero_adv uniform_groups flat_groups dead_groups",
@@ -338,6 +338,7 @@ def _plain() -> tuple[Alias, ...]:
         "length": "mean_length mean_len avg_length avg_len average_length completion_len completion_tokens "
         "response_len response_lengths length len mean_response_length mean_completion_length avg_response_length "
         "tokens words "
+        "resp_len resp_length response_len_mean action_tokens_mean "
         "mean_tokens output_len output_length gen_length mean_completion_len",
         "length_min": "min_length min_len", "length_max": "max_length max_len",
         "clipped": "clipped_ratio clip_len truncation_ratio trunc trunc_rate truncation_frac clipped_frac hit_cap "
