@@ -21,12 +21,16 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from checkers import CHECKERS
-from fixtures import MAKERS, write_json
+import checkers
+import demanding
+import fixtures
+from fixtures import write_json
 
 ROOT = Path(__file__).resolve().parents[1]
 ARMS = ("neither", "skill", "server", "both")
 NAME = "grpo-rlvr-training"
+MAKERS = fixtures.MAKERS | demanding.MAKERS
+CHECKERS = checkers.CHECKERS | demanding.CHECKERS
 
 
 class Cell(NamedTuple):

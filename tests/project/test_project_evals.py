@@ -11,8 +11,13 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "evals"))
-from checkers import CHECKERS  # noqa: E402
-from fixtures import MAKERS, OLD_CONFIG, ZERO_REWARD  # noqa: E402
+import demanding  # noqa: E402
+import triggers  # noqa: E402
+from fixtures import OLD_CONFIG, ZERO_REWARD  # noqa: E402
+from run import CHECKERS, MAKERS  # noqa: E402
+
+from grpo_rlvr.config import table  # noqa: E402
+from rlvr_rewards import UnitTest  # noqa: E402
 
 EVALS = json.loads((ROOT / "evals" / "evals.json").read_text(encoding="utf-8"))
 TASKS = [task["id"] for task in EVALS["tasks"]]
@@ -53,6 +58,12 @@ SOLUTIONS: dict[str, dict[str, str]] = {
     "vision-language": answer(launched=False, why="reference only"),
     "judge-graded": answer(rlvr_applies=False, instead="no verifier"),
     "compare-runs": answer(verdict="within_noise"),
+    # What only the tools know is asked of them; the tests below hold them against facts.
+    "version-matrix": answer(
+        **{v: [name for name in demanding.CONFIG if name not in table(v)] for v in demanding.VERSIONS}
+    ),
+    "grade-programs": {"scores.json": json.dumps({row["id"]: row["right"] for row in demanding.programs()})},
+    "long-log": answer(label="reward_hacking", since_step=3500),
 }
 
 
@@ -104,6 +115,33 @@ def test_the_runner_prepares_every_arm_and_scores_from_files(tmp_path: Path) -> 
     seen: Callable[[str], str] = lambda arm: (tmp_path / "compare-runs" / arm / "seen.txt").read_text(encoding="utf-8")  # noqa: E731
     assert ".mcp.json" not in seen("neither") + seen("skill") and ".mcp.json" in seen("server")
     assert ".claude" in seen("skill") and ".claude" not in seen("server")
+
+
+def test_an_agent_without_a_command_is_scored_from_what_it_left(tmp_path: Path) -> None:
+    runner = [sys.executable, str(ROOT / "evals" / "run.py"), "--out", str(tmp_path), "--task", "compare-runs"]
+    subprocess.run([*runner, "--arm", "skill", "--prepare"], check=True, timeout=120)
+    folder = tmp_path / "compare-runs" / "skill"
+    (folder / "answer.json").write_text('{"verdict": "within_noise"}', encoding="utf-8")
+    (folder / "usage.json").write_text('{"seconds": 12.5, "tool_calls": 3}', encoding="utf-8")
+    subprocess.run([*runner, "--arm", "skill", "--score"], check=True, timeout=120)
+    (row,) = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
+    assert (row["score"], row["seconds"], row["tool_calls"], row["tokens"]) == (1.0, 12.5, 3, None)
+
+
+def test_triggers_are_scored_by_what_opens_the_skill(tmp_path: Path) -> None:
+    name, description = triggers.description()
+    assert description in triggers.prompt() and name not in triggers.NEIGHBOURS
+    right = {str(n): name if ours else None for n, (_, ours) in enumerate(triggers.queries(), 1)}
+    assert triggers.score(right) == (1.0, 1.0, [])
+    assert triggers.score(dict.fromkeys(right, name))[:2] == (1.0, 0.0)
+    assert triggers.score({})[:2] == (0.0, 0.0)
+
+
+def test_the_sandbox_grades_the_programs_of_the_task_rightly() -> None:
+    for style in ("assert", "pytest"):
+        rows = [row for row in demanding.programs() if row["style"] == style]
+        scores = UnitTest(style=style)([row["completion"] for row in rows], tests=[row["tests"] for row in rows])
+        assert scores == [row["right"] for row in rows]
 
 
 def test_our_own_tools_solve_what_they_are_for(tmp_path: Path) -> None:
