@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from rlvr_rewards.sandbox import _pool
+from rlvr_rewards.sandbox._jobs import Job, Limits
 from rlvr_rewards.unit_test import UnitTest
 
 DATA = Path(__file__).parents[1] / "data" / "sandbox"
@@ -195,6 +197,29 @@ def test_nothing_passes_from_one_sample_to_the_next(user: Any, level: str, drive
     assert secret in answers["self"][2]  # the scan does find what is there
     assert answers["patched"][2] == "False\n"
     assert answers["file"][2] == "none\n"
+
+
+@pytest.mark.parametrize("hidden", [True, False])
+def test_what_a_program_wrote_is_found_only_where_the_worker_does_not_hide_it(
+    hidden: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeps = "    made.madvise(mmap.MADV_DONTFORK)\n"
+    sources = _pool.worker_sources
+    assert sum(keeps in text for _, text in sources("program")) == 1
+    if not hidden:
+        monkeypatch.setattr(_pool, "worker_sources", lambda kind: [
+            [name, text.replace(keeps, "")] for name, text in sources(kind)])  # fmt: skip
+    scan = next(text for name, text in programs("forging.txt").items() if name.startswith("scan of all memory"))
+
+    def grading(code: str) -> Any:
+        result = yield Job("stdio", ({"code": code, "stdin": "", "name": "__main__"},), Limits())
+        return result.data.decode()
+
+    pool = _pool.Pool("landlock+seccomp", 1)
+    head, tail = TOKEN[:9], TOKEN[9:]  # apart, so that no source holds all of it
+    found = pool.run([grading(f"print(({head!r} + {tail!r}) * 500)"), grading(f"{scan}\nprint(f(('k',), ()))")])[1]
+    pool.close()
+    assert found == ("None\n" if hidden else f"{TOKEN}\n")
 
 
 def test_the_attacks_were_run_as_an_ordinary_user_too(attackers: tuple[str, ...]) -> None:
