@@ -169,6 +169,14 @@ NEW = {"versions": {"transformers": "5.24.0"}}
 # Each row was run on trl 1.16.0 with transformers 5.24.0: (config, setup, rule, whether it failed).
 MEASURED: list[tuple[dict[str, Any], dict[str, Any], str, bool]] = [
     ({"dataloader_multiprocessing_context": "spawn"}, NEW, "worker-start-without-workers", True),
+    ({"accelerator_config": {"dispatch_batches": True}}, {}, "batches-dispatched", True),
+    ({"accelerator_config": {"split_batches": True}}, {}, "batches-dispatched", False),
+    (
+        {"accelerator_config": {"dispatch_batches": True}, "max_steps": 5},
+        {"dataset": {"streaming": True}},
+        "batches-dispatched",
+        False,
+    ),
     ({"optim_args": "amsgrad"}, {}, "optimizer-options-malformed", True),
     ({"optim_args": "rank=64, scale=0.1"}, {}, "optimizer-options-malformed", False),
     ({"adam_beta1": 0}, {}, "adam-betas-of-two-types", True),
@@ -225,3 +233,24 @@ def test_a_fix_uses_the_name_that_the_config_uses(findings: Any) -> None:
     given = {"activation_checkpointing": True, "activation_checkpointing_kwargs": {"reentrant": False}}
     found = next(item for item in findings(given, NEW) if item.rule == "checkpointing-option-unknown")
     assert found.fix is not None and found.fix.set == {"activation_checkpointing_kwargs": {"use_reentrant": False}}
+
+
+AT_START = {"eval_on_start": True, "per_device_eval_batch_size": 6, "num_generations": 4}
+EVALUATION: list[tuple[dict[str, Any], str, bool]] = [
+    # On trl 1.16.0 the first of them raises at the evaluation before step 1 (shape '[-1, 4]' is invalid).
+    (AT_START, "eval-batch-not-divisible-by-group", True),
+    ({**AT_START, "per_device_eval_batch_size": 8}, "eval-batch-not-divisible-by-group", False),
+    ({**AT_START, "eval_on_start": False}, "eval-batch-not-divisible-by-group", False),
+    ({"eval_on_start": True, "lr_scheduler_type": "reduce_lr_on_plateau"}, "scheduler-needs-evaluation", True),
+    ({"eval_on_start": True, "per_device_eval_batch_size": None}, "value-of-wrong-type", True),
+    ({"entropy_target": None}, "value-of-wrong-type", False),
+    ({"entropy_target": None, "use_adaptive_entropy": True}, "value-of-wrong-type", True),
+]
+
+
+@pytest.mark.parametrize(("config", "rule", "fails"), EVALUATION)
+def test_an_evaluation_before_training_needs_what_any_evaluation_needs(
+    findings: Any, config: dict[str, Any], rule: str, fails: bool
+) -> None:
+    found = findings(config, {"dataset": {"eval": {"rows": 8}}})
+    assert any(finding.rule == rule for finding in found) is fails

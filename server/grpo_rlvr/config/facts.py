@@ -286,9 +286,14 @@ class Facts:
 
     @property
     def evaluates(self) -> bool:
-        """Whether evaluation is switched on."""
+        """Whether training is interrupted for evaluation."""
         name = "eval_strategy" if self.config.exists("eval_strategy") else "evaluation_strategy"
         return str(self.config.effective(name) or "no").lower() != "no"
+
+    @property
+    def evaluates_at_all(self) -> bool:
+        """Whether anything is evaluated, during training or before its first step."""
+        return self.evaluates or (self.config.exists("eval_on_start") and self.config.flag("eval_on_start"))
 
 
 def device_list(value: Any) -> tuple[int, ...] | None:

@@ -30,7 +30,7 @@ def eval_group(config: ConfigView) -> int | None:
     fix_safety="Evaluation sees other groups or batches; training is not touched.",
 )
 def eval_batch_not_divisible_by_group(config: ConfigView, facts: Facts) -> Outcome:
-    if not evaluates(config, facts):
+    if not facts.evaluates_at_all:
         return PASS
     device, group = config.integer("per_device_eval_batch_size"), eval_group(config)
     if not device or not group or (device * facts.processes) % group == 0:
@@ -69,7 +69,7 @@ def evaluates(config: ConfigView, facts: Facts) -> bool:
     sources=("huggingface/trl#4458",),
 )
 def eval_group_of_one(config: ConfigView, facts: Facts) -> Outcome:
-    if not evaluates(config, facts) or config.integer("num_generations_eval") != 1:
+    if not facts.evaluates_at_all or config.integer("num_generations_eval") != 1:
         return PASS
     return fail(
         "num_generations_eval",
@@ -90,7 +90,7 @@ def eval_group_of_one(config: ConfigView, facts: Facts) -> Outcome:
 )
 def eval_without_dataset(config: ConfigView, facts: Facts) -> Outcome:
     at_start = config.exists("eval_on_start") and config.flag("eval_on_start")
-    if not evaluates(config, facts) and not at_start:
+    if not facts.evaluates_at_all:
         return PASS
     section = facts.setup.section("dataset")
     if "eval" not in section:
@@ -99,7 +99,7 @@ def eval_without_dataset(config: ConfigView, facts: Facts) -> Outcome:
     empty = stated in (None, False, 0, "", "none") or (isinstance(stated, dict) and stated.get("rows") == 0)
     if not empty:
         return PASS
-    off: dict[str, object] = {"eval_strategy": "no"} if evaluates(config, facts) else {}
+    off: dict[str, object] = {} if _strategy(config, "eval_strategy") == "no" else {"eval_strategy": "no"}
     off |= {"eval_on_start": False} if at_start else {}
     said = " and ".join(f"{name}={config.effective(name)!r}" for name in off)
     return fail(

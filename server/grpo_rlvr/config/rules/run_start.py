@@ -2,6 +2,7 @@
 
 from grpo_rlvr.config.facts import Facts
 from grpo_rlvr.config.rule import PASS, Example, Outcome, fail, rule
+from grpo_rlvr.config.rules.dataset import streams
 from grpo_rlvr.config.view import ConfigView, as_mapping
 
 # What torch.utils.checkpoint.checkpoint takes beside the function and its arguments.
@@ -178,6 +179,32 @@ def checkpointing_option_unknown(config: ConfigView, facts: Facts) -> Outcome:
 
 
 @rule(
+    "batches-dispatched",
+    severity="error",
+    what="accelerator_config.dispatch_batches=True.",
+    why="The main process then slices every batch by its tensors, and a GRPO batch is a list of rows of text: "
+    "TypeError before the first step, on one process too.",
+    bad=Example({"accelerator_config": {"dispatch_batches": True}}),
+    good=Example({"accelerator_config": {"dispatch_batches": False}}),
+    sources=("measured on trl 1.16.0", "accelerate/data_loader.py"),
+    fix_safety="Safe: with it the run cannot start.",
+)
+def batches_dispatched(config: ConfigView, facts: Facts) -> Outcome:
+    options = config.mapping("accelerator_config")
+    # From 1.9 on the trainer refuses it for a stream itself, which is a rule of its own.
+    if options.get("dispatch_batches") is not True or (streams(facts) and facts.trl_is(">=1.9")):
+        return PASS
+    return fail(
+        "accelerator_config.dispatch_batches",
+        "accelerator_config",
+        value=True,
+        message="accelerator_config: dispatch_batches=True cannot split rows of text. Remove it.",
+        set={"accelerator_config": {**options, "dispatch_batches": False}},
+        safe=True,
+    )
+
+
+@rule(
     "token-count-of-raw-rows",
     severity="error",
     what="include_tokens_per_second in GRPO, whose batches are rows and not tensors.",
@@ -239,6 +266,7 @@ RULES = (
     deepspeed_with_fsdp,
     low_rank_optimizer_without_targets,
     checkpointing_option_unknown,
+    batches_dispatched,
     token_count_of_raw_rows,
     unused_parameters_with_reentrant_checkpointing,
 )

@@ -181,10 +181,12 @@ def _left_unread(name: str, config: ConfigView, facts: Facts) -> bool:
     if name.startswith("vllm_") or name in ("top_p", "repetition_penalty"):
         # model.generate takes null for "off"; vLLM compares it with a number.
         return not facts.use_vllm
+    if name.startswith("entropy_") and name != "entropy_coef":
+        return not config.flag("use_adaptive_entropy")
     if name.startswith("ref_model_"):
         return not config.flag("sync_ref_model")
     if name == "per_device_eval_batch_size":
-        return not facts.evaluates
+        return not facts.evaluates_at_all
     if name == "save_steps":
         return config.effective("save_strategy") in ("no", "epoch")
     loss = name.partition("_")[0]
@@ -252,7 +254,7 @@ def value_out_of_range(config: ConfigView, facts: Facts) -> Outcome:
             continue
         if name == "num_train_epochs" and (config.integer("max_steps") or 0) > 0:
             continue  # max_steps alone decides, and -1 is a usual way to say so
-        if name in ("per_device_eval_batch_size", "num_generations_eval") and not facts.evaluates:
+        if name in ("per_device_eval_batch_size", "num_generations_eval") and not facts.evaluates_at_all:
             continue
         if isinstance(value, int | float) and not isinstance(value, bool) and not bounds.holds(value):
             message = f"{name}={value!r} is out of range: it must be {bounds}.{_special(name, value)}"
