@@ -224,3 +224,34 @@ def test_floods_of_tags_and_pairs_are_read_in_bounded_time(flood):
     started = time.perf_counter()
     parse(flood)
     assert time.perf_counter() - started < 3
+
+
+def rows_with_nan(grads, kls=(), losses=()):
+    for step, reward in enumerate(COURSE):
+        grad, kl, loss = ("nan" if step in rows else 0.1 for rows in (grads, kls, losses))
+        yield f"{{'loss': {loss}, 'grad_norm': {grad}, 'reward': {reward}, 'kl': {kl}}}"
+
+
+@pytest.mark.parametrize(
+    ("nan", "label"),
+    [
+        ({"grads": (3, 11, 17)}, "healthy"),
+        ({"grads": (3, 11, 17), "kls": (0, 3, 11, 17, 22, 28)}, "healthy"),
+        ({"grads": (), "kls": range(0, 30, 2)}, "healthy"),
+        ({"grads": (3, 11, 29)}, "divergence_nan"),
+        ({"grads": range(5, 25)}, "divergence_nan"),
+        ({"grads": (3, 11), "losses": (3, 11)}, "divergence_nan"),
+    ],
+    ids=["skipped", "skipped-and-logged", "logged", "ongoing", "most-rows", "loss"],
+)
+def test_nan_that_harms_no_update_is_told_from_nan_that_does(nan, label):
+    text = "\n".join(rows_with_nan(**nan))
+    assert recommend(text).labels[0].label == label
+    assert any("is nan or inf on" in note for note in parse(text).notes)
+
+
+def test_nan_in_kl_stays_an_alarm_while_the_reward_falls():
+    lines = list(rows_with_nan((), kls=(2, 9, 20)))
+    swaps = zip(lines, COURSE, reversed(COURSE), strict=True)
+    falling = [line.replace(f"'reward': {up}", f"'reward': {down}") for line, up, down in swaps]
+    assert "divergence_nan" in [finding.label for finding in recommend("\n".join(falling)).labels]

@@ -11,7 +11,7 @@ from grpo_rlvr.metrics.limits import (
     MISMATCH_KL_DENSE,
     MISMATCH_KL_MOE,
 )
-from grpo_rlvr.metrics.signals import FEW, Signal, Signals
+from grpo_rlvr.metrics.signals import FEW, WEAK, Signal, Signals
 from grpo_rlvr.models.recommend import Confidence, Evidence, LabelFinding
 
 _MUST_BE_FINITE = ("loss", "grad_norm", "kl", "entropy", "reward", "policy_kl")
@@ -26,7 +26,7 @@ def not_finite(s: Signals, c: Context) -> LabelFinding | None:
             continue
         record, rows = series.nonfinite, max(s.log.rows, 1)
         ongoing = record.last >= rows - max(3, rows // 10)
-        if record.count >= max(2, 0.05 * rows) or ongoing:
+        if (record.count >= max(2, 0.05 * rows) or ongoing) and not _passed(s, name, ongoing):
             bad.append(
                 Evidence(
                     metric=name,
@@ -40,6 +40,21 @@ def not_finite(s: Signals, c: Context) -> LabelFinding | None:
     if not bad:
         return None
     return finding("divergence_nan", "high", "The run prints nan or inf: no update after that is worth anything.", *bad)
+
+
+def _passed(s: Signals, name: str, ongoing: bool) -> bool:
+    """Whether nan in a gradient was skipped, or in KL or entropy merely logged: loss finite, reward holding.
+
+    Loss scaling skips a step whose gradient overflows, and trainers print a mean over rows that hold no token.
+    """
+    loss, grad, reward = s.log.series.get("loss"), s.log.series.get("grad_norm"), s.get("reward")
+    if loss is None or loss.nonfinite.count or grad is None or reward is None or reward.series.nonfinite.count:
+        return False
+    holds = reward.n >= WEAK and not reward.falls and reward.direction != "down" and reward.end >= 0.9 * reward.start
+    skipped = grad.nonfinite.count <= 0.25 * len(grad) and len(grad) >= WEAK
+    if not holds or reward.end <= 0.0 or not skipped:
+        return False
+    return name in ("kl", "policy_kl", "entropy") or (name == "grad_norm" and not ongoing)
 
 
 def gradient_explosion(s: Signals, c: Context) -> LabelFinding | None:

@@ -152,9 +152,17 @@ def reward_hacking(s: Signals, c: Context) -> LabelFinding | None:
                 confidence,
                 f"The reward {rising} while '{name}' falls: the reward is being gamed.",
                 reward.evidence(f"reward {reward.start:.3g} to {reward.end:.3g}"),
-                task.evidence(f"'{name}' {task.start:.3g} to {task.end:.3g}"),
+                task.evidence(_fall(name, task)),
             )
     return None
+
+
+def _fall(name: str, task: Signal) -> str:
+    """From where to where a measure falls: from its best level when it rose before."""
+    if task.direction == "down" or task.fell_from is None:
+        return f"'{name}' {task.start:.3g} to {task.end:.3g}"
+    row, level = task.fell_from
+    return f"'{name}' {level:.3g} at row {row} to {task.end:.3g} at the end"
 
 
 def is_task(name: str) -> bool:

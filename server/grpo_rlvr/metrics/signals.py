@@ -23,6 +23,8 @@ P_TREND, P_FALLING_REWARD, P_BREAK = 0.01, 0.03, 0.001
 SMALLEST_SHARE = 0.1
 # Ends that lie so many noise sds apart need no test: drift with a correlation of 0.85 gets there once in a thousand.
 SHIFT_SDS = 6.0
+# Up to so many rows a change is measured in sds of a row's noise; beyond, levels are means of many rows and it shrinks.
+LONG = 100
 # In a table of window means there is no test: only changes of a quarter or more are spoken of.
 WINDOW_CHANGE = 0.25
 
@@ -75,6 +77,11 @@ class Signal:
     def noise_sd(self) -> float:
         return noise(self.values).sd
 
+    @property
+    def unit(self) -> float:
+        """What a change is measured in: the noise of a row, in a long run that of a level over many rows."""
+        return self.noise_sd * min(1.0, (LONG / max(1, self.n)) ** 0.5)
+
     @cached_property
     def blocks(self) -> "Floats":
         return block_means(self.values)
@@ -119,7 +126,7 @@ class Signal:
     @cached_property
     def smallest(self) -> float:
         """The smallest change that counts, in the unit of the series."""
-        return max(SMALLEST_SHARE * abs(self.start), self.noise_sd)
+        return max(SMALLEST_SHARE * abs(self.start), self.unit)
 
     def _few(self) -> Direction:
         if not self.aggregated or self.n < 2:
@@ -136,19 +143,27 @@ class Signal:
         if self.n < WEAK or self.unordered:
             return self.direction == "down"
         loose = self.level * P_FALLING_REWARD / P_TREND
-        return self._moved(loose) == "down" or self._falls_from_peak() or self._dropped_dead()
+        return self._moved(loose) == "down" or self.fell_from is not None or self._dropped_dead()
 
-    def _falls_from_peak(self) -> bool:
-        """A decline from the best fifth to the end, as strict as a test chosen after looking has to be."""
+    @cached_property
+    def fell_from(self) -> tuple[int, float] | None:
+        """Row and level of the best twentieth of a run that declines from its best fifth on; None when it does not.
+
+        As strict as a test chosen after looking has to be.
+        """
         import numpy as np
 
         parts = np.array_split(self.values, 5)
         best = int(np.argmax([np.median(part) for part in parts]))
         tail = np.concatenate(parts[best:])
-        if best == 4 or len(tail) < FEW or self.peak - self.end < max(2.0 * self.noise_sd, 0.25 * abs(self.peak)):
-            return False
+        if best == 4 or len(tail) < FEW or self.peak - self.end < max(2.0 * self.unit, 0.25 * abs(self.peak)):
+            return None
         found = trend(tail)
-        return found is not None and found.p < self.level / 10.0 and found.change < 0.0
+        if found is None or found.p >= self.level / 10.0 or found.change >= 0.0:
+            return None
+        steps = np.array_split(np.arange(self.n), 20)
+        top = steps[int(np.argmax([np.median(self.values[rows]) for rows in steps]))]
+        return int(self.series.rows[top[-1]]), float(np.median(self.values[top]))
 
     def _dropped_dead(self) -> bool:
         """The run ends dead: for a tenth of the run or longer, far below the level it had until then."""

@@ -136,7 +136,12 @@ def _stand_in(log: ParsedLog) -> None:
 
 
 def _report_gaps(log: ParsedLog) -> None:
-    """Say where rows lack what others have: reused batches log neither reward nor length."""
+    """Say where rows lack what others have, and where they print nan: reused batches log neither reward nor length."""
+    for series in log.series.values():
+        if series.nonfinite.count and len(series):
+            log.notes.append(
+                f"'{series.column}' is nan or inf on {series.nonfinite.count} of {log.rows} rows: left out"
+            )
     reward = log.series.get("reward")
     if log.kind == "rows" and reward is not None and 0 < len(reward) < 0.9 * log.rows / log.stride:
         log.notes.append(
