@@ -129,3 +129,19 @@ def test_a_committed_gold_is_found(text: str) -> None:
 def test_a_gold_that_is_not_committed_to_is_not_paid(text: str) -> None:
     paid = [gold for gold in GOLDS if REWARD.grade(text.format(gold), {"gold": gold}).score != 0.0]
     assert paid == []
+
+
+def _fraction(gold: str, answer: str) -> float:
+    return REWARD.grade(_boxed(answer), {"gold": gold}).score or 0.0
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer"),
+    [
+        *(("\\frac{-1+\\sqrt5}{2}", "{-1+\\sqrt{5} \\over 2}"), ("\\frac12", "$1\\over2$"), ("1/2", "x=1\\over 2")),
+        *(("2/3", "{1\\over 1+{1\\over 2}}"), ("\\frac72", "3{1\\over 2}"), ("(\\frac12,3)", "({1\\over2},3)")),
+    ],
+)
+def test_the_old_notation_of_fractions_takes_its_whole_group(gold: str, answer: str) -> None:
+    assert _fraction(gold, answer) == 1.0
+    assert _fraction(gold, f"{answer}+1") == 0.0

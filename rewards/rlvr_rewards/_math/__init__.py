@@ -68,7 +68,8 @@ class Math(Reward):
     computing.
     Range: {0.0, 1.0}.
     How it is gamed: guessing where few answers are possible. Closed: several boxes side by side are a list, never the
-    one answer; the last number of a text is no answer; restating the question as a sum or an integral is wrong.
+    one answer; the last number of a text is no answer; restating the question as a sum, an integral
+    or an equation that is still to be solved is wrong.
     None: the gold is missing, empty, beyond the limits, or cannot be read.
 
     Args:
@@ -80,8 +81,7 @@ class Math(Reward):
         units: "strict": a unit in the gold must agree, and a known unit is ignored when the gold has none; "ignore":
             units of the gold need not agree either.
         extract: "box_or_marker": the last box, or without any box what follows "answer is", "answer:", "final answer"
-        or
-            "####"; "box": boxes only.
+            or "####"; "box": boxes only.
         box_commands: Commands that count as a box.
         think: "after_last_close" takes only text after the last `</think>`; "keep" takes the whole text.
         max_nesting: Deeper bracket nesting is refused, from 1 to 64.

@@ -54,8 +54,9 @@ _RENAMED = (
     # The height of a row of a matrix.
     (re.compile(r"\\\\\s*\[\s*-?[\d.]+\s*(?:pt|em|ex|cm|mm|in)\s*\]"), r"\\\\"),
     (re.compile(r"\\(?:[dtc]frac|nicefrac|sfrac)(?![A-Za-z])"), r"\\frac"),
-    (re.compile(r"\{([^{}]*)\\over(?![A-Za-z])([^{}]*)\}"), r"{\\frac{\1}{\2}}"),
     (re.compile(r"\\surd(?![A-Za-z])"), r"\\sqrt "),
+    # A fraction in braces of its own behind a whole number: a mixed number all the same.
+    (re.compile(r"(?<=\d)\s*\{\s*(\\frac\s*\{\s*\d+\s*\}\s*\{\s*\d+\s*\})\s*\}"), r"\1"),
     (re.compile(r"\\[dt]binom(?![A-Za-z])"), r"\\binom"),
     (re.compile(r"\\(?:left|right|middle|bigl?|bigr?|Bigl?|Bigr?|biggl?|biggr?|Biggl?|Biggr?)(?![A-Za-z])\s*\.?"), ""),
     (
@@ -109,6 +110,8 @@ _RENAMED = (
     ),
     (re.compile(r"\\(?:mathbb|Bbb)\s*\{?\s*([RZNQC])\s*\}?"), r"\\mathbb{\1}"),
 )
+_OVER = re.compile(r"\\over(?![A-Za-z])")
+MAX_FRACTIONS = 8
 _QUANTITY = re.compile(r"\\(?:SI|qty)\s*\{([^{}]*)\}\s*\{([^{}]*)\}|\\(num|ang)\s*\{([^{}]*)\}")
 # A comma in braces, the spaces of LaTeX and the Swiss apostrophe only group digits by three.
 _GROUPING = re.compile(
@@ -162,6 +165,8 @@ def normalise(text: str) -> str:
     text = _QUANTITY.sub(_quantity, text)
     if len(text) <= MAX_CHARACTERS:
         text = _BRACED_ROWS.sub(r"\\begin{cases}\1\\end{cases}", text)
+    if "\\over" in text and len(text) <= MAX_CHARACTERS:
+        text = _fractions(text)
     for pattern, replacement in _RENAMED:
         text = pattern.sub(replacement, text)
     if len(text) <= MAX_CHARACTERS:
@@ -208,6 +213,29 @@ def _quantity(match: re.Match[str]) -> str:
         return match[4] + (r"\degree " if match[3] == "ang" else "")
     unit = match[2].replace(r"\squared", "^2").replace(r"\cubed", "^3").replace(r"\per", "/").replace("\\", "")
     return f"{match[1]}\\text{{ {unit}}}"
+
+
+def _fractions(text: str) -> str:
+    """Return `{a \\over b}` as a fraction of all that its group holds before and behind."""
+    for _ in range(MAX_FRACTIONS):
+        match = _OVER.search(text)
+        if match is None:
+            break
+        start = _group_end(text[: match.start()][::-1], "}", "{")
+        end = _group_end(text[match.end() :], "{", "}")
+        top, bottom = text[match.start() - start : match.start()], text[match.end() : match.end() + end]
+        text = f"{text[: match.start() - start]}\\frac{{{top}}}{{{bottom}}}{text[match.end() + end :]}"
+    return text
+
+
+def _group_end(text: str, opener: str, closer: str) -> int:
+    """Return how many characters lie before the end of the group, or of the formula, that the text begins in."""
+    level = 0
+    for place, char in enumerate(text):
+        level += (char == opener) - (char == closer)
+        if level < 0 or (level == 0 and char in "$=,;"):
+            return place
+    return len(text)
 
 
 def _vulgar(match: re.Match[str]) -> str:
