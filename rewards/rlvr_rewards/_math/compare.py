@@ -115,7 +115,7 @@ def _renamed(form: Form, old: str, new: str) -> Form:
 
 
 def _coordinates(form: Form, other: Form) -> Form:
-    """Return a tuple for what gives its coordinates beside another one: `x = 2, y = 3`, or a column of a matrix."""
+    """Return a tuple for what gives coordinates beside another one: `x = 2, y = 3`, a matrix of one column."""
     if form.kind == "matrix" and other.kind == "tuple" and form.marks == (str(len(form.parts)),):
         return Form("tuple", form.text, form.parts, marks=other.marks)
     if form.kind != "list" or other.kind != "tuple" or len(form.parts) != len(other.parts):

@@ -28,6 +28,7 @@ WORDS = {spelling: name for name, spellings in _SPELLINGS.items() for spelling i
 SHORT_WORDS = frozenset(("yes", "no", "odd", "even", "true", "false", "none", "zero", "one", "two"))
 _RELATIONS = ("\\le", "\\ge", "\\ne", "\\approx", "\\equiv", "=", "<", ">")
 _LETTERS = re.compile(r"[A-Za-z][A-Za-z' -]*")
+_OR = re.compile(r"\\text\s*\{\s*,?\s*or\s*,?\s*\}|(?<![A-Za-z])or(?![A-Za-z])")
 _EITHER = re.compile(r"\\[pm][pm](?![A-Za-z])")
 # Sides of a chain of relations, and characters of a formula with the words that go with it; more is no usual answer.
 MAX_SIDES = 8
@@ -120,6 +121,9 @@ def _word(text: str) -> Form | None:
     if not _LETTERS.fullmatch(spoken) or len(spoken) == 1:
         return None
     is_text = spoken != text or " " in plain
+    if spoken == text and all(len(word) == 1 for word in plain.split()):
+        # Letters with spaces between are factors.
+        return None
     letters = plain.replace(" ", "")
     spelled = not is_text and _reads_as_word(text)
     if is_text or spelled or letters in SHORT_WORDS:
@@ -155,6 +159,8 @@ def _list(text: str, bare: bool) -> Form | None:
         return None
     if bare and ";" in members.words and "," in members.words and (groups := _groups(text)) is not None:
         return groups
+    if bare and joined == "or" and "," in members.words and (groups := _systems(text)) is not None:
+        return groups
     forms = continued(forms)
     if joined == "or" and all(form.kind in ("relation", "interval", "union") for form in forms):
         return Form("union", text, forms)
@@ -171,6 +177,14 @@ def _groups(text: str) -> Form | None:
     if all(part.kind != "equation" for group in found for part in group.parts):
         found = [Form("tuple", group.text, group.parts, marks=("(", ")")) for group in found]
     return Form("list", text, tuple(found), marks=(";",))
+
+
+def _systems(text: str) -> Form | None:
+    """Read `x = 1, y = 2 or x = 2, y = 1` as a list of groups, if there are nothing but equations."""
+    groups = _groups(_OR.sub(";", text))
+    if groups is None or any(part.kind != "equation" for group in groups.parts for part in group.parts):
+        return None
+    return groups
 
 
 def _flat(forms: tuple[Form, ...]) -> list[Form]:

@@ -23,6 +23,9 @@ _GEOMETRIC = re.compile(
 )
 # What is computed on the left when its value stands on the right.
 _ASKED = re.compile(
+    r"\\frac\s*\{\s*(?:d|\\partial)\s*(?:\^\s*\{?\d\}?\s*)?[A-Za-z]\s*\}"
+    r"\s*\{\s*(?:d|\\partial)\s*[A-Za-z]\s*(?:\^\s*\{?\d\}?)?\s*\}"
+    r"|\\d?dot\s*\{?\s*[A-Za-z]\s*\}?|"
     r"\\(?:max|min|sup|inf|lim|limsup|liminf|sum|prod|int|iint|oint|deg|det|dim|rank|arg|Pr)(?![A-Za-z]).*"
     r"|\\(?:sin|cos|tan|cot|sec|csc)\s*(?:\{?\s*\\?[A-Za-z]+\s*\}?|\(?\s*\\angle\s*[A-Z]{1,3}\s*\)?)"
 )

@@ -28,6 +28,7 @@ _SYMBOLS = {
     "∛": r"\sqrt[3] ",
     **{char: f"\\{name} " for char, name in zip("αβγδεζηθκλμνξπρστφχψωΓΔΘΛΞΣΦΨΩ", _GREEK.split(), strict=True)},
     "∠": r"\angle ",
+    "¢": r"\text{ cents}",
     "≡": r"\equiv ",
     "⟨": r"\langle ",
     "⟩": r"\rangle ",
@@ -55,6 +56,10 @@ _RENAMED = (
     (re.compile(r"\\\\\s*\[\s*-?[\d.]+\s*(?:pt|em|ex|cm|mm|in)\s*\]"), r"\\\\"),
     (re.compile(r"\\(?:[dtc]frac|nicefrac|sfrac)(?![A-Za-z])"), r"\\frac"),
     (re.compile(r"\\surd(?![A-Za-z])"), r"\\sqrt "),
+    # Unit vectors.
+    (re.compile(r"\\([ij])math(?![A-Za-z])"), r"\1 "),
+    (re.compile(r"\\hat\s*(?:\{\s*([ijk])\s*\}|([ijk])(?![A-Za-z]))"), r"\1\2 "),
+    (re.compile(r"\\hat\s*\{\s*\\(?:mathbf|boldsymbol|bm|mathrm|textbf)\s*\{\s*([ijk])\s*\}\s*\}"), r"\1 "),
     # A fraction in braces of its own behind a whole number: a mixed number all the same.
     (re.compile(r"(?<=\d)\s*\{\s*(\\frac\s*\{\s*\d+\s*\}\s*\{\s*\d+\s*\})\s*\}"), r"\1"),
     (re.compile(r"\\[dt]binom(?![A-Za-z])"), r"\\binom"),
@@ -133,7 +138,10 @@ _NAMES = {
 _OPERATORS = {**_NAMES, "max": "max", "min": "min", "sec": "sec", "th": "tanh"}
 _NAMED = re.compile(r"\\(operatorname\*?|mathop|mathrm|textrm)\s*\{\s*([A-Za-z]+)\s*\}|\\([A-Za-z]+)")
 _VECTOR = re.compile(r"\\langle(?![A-Za-z])((?:[^\\]|\\(?!langle|rangle))*+)\\rangle(?![A-Za-z])")
-_SYMBOL_FONTS = re.compile(r"\\(?:mathit|mathbf|mathsf|mathcal|boldsymbol|bm|mathrm|text)\s*\{\s*([ei])\s*\}")
+# A letter in a font of variables is that variable; upright ones may be units.
+_SYMBOL_FONTS = re.compile(
+    r"\\(?:(?:mathrm|text)\s*\{\s*([ei])|(?:mathit|mathbf|mathsf|mathcal|boldsymbol|bm)\s*\{\s*([A-Za-z]))\s*\}"
+)
 _FONTS = re.compile(
     r"\\(?:mathrm|mathbf|mathit|mathsf|mathtt|mathnormal|mathcal|boldsymbol|bm|pmb|operatorname\*?|textbf|textit|textrm|"
     r"textnormal|textsf|texttt|textsc|textup|emph|mbox|hbox)\s*\{"
@@ -173,7 +181,7 @@ def normalise(text: str) -> str:
         text = _LAYOUT.sub(_rows, text)
     text = _VECTOR.sub(lambda match: f"({match[1]})" if "," in match[1] else match[0], text)
     text = _NAMED.sub(_function_name, text)
-    text = _FONTS.sub(r"\\text{", _SYMBOL_FONTS.sub(r"\1 ", text))
+    text = _FONTS.sub(r"\\text{", _SYMBOL_FONTS.sub(r"\1\2 ", text))
     text = _SPACES.sub(" ", _TEXT_MARKS.sub(r"\1", text))
     return strip_marks(re.sub(r"\s+", " ", text))
 
