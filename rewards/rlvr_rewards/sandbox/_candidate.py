@@ -91,11 +91,15 @@ def warm_up() -> None:
 
     The module leaves no trace but in the interpreter's own caches.
     """
-    null = os.open("/dev/null", os.O_WRONLY)
+    null = os.open("/dev/null", os.O_RDWR)
     calls: list[Any] = [("f", ((1, 2.5), ["a"], {"b": None}), {})] * 3
     for _ in range(WARM_UPS):
         run_calls({"code": WARM_UP, "name": "candidate", "calls": marshal.dumps(calls)}, null)
         del sys.modules["candidate"]
+        with _text(null, "w") as stream:
+            print(1, file=stream)
+        with _text(null, "r") as stream:
+            stream.fileno()
     os.close(null)
 
 
@@ -117,11 +121,15 @@ def text_of(error: BaseException) -> str:
 # -- stdio: a script with standard input and output --------------------------------------------------------------------
 
 
+def _text(descriptor: int, mode: str) -> io.TextIOWrapper:
+    raw = io.FileIO(descriptor, mode, closefd=False)
+    return io.TextIOWrapper(io.BufferedReader(raw) if mode == "r" else io.BufferedWriter(raw), encoding="utf-8")
+
+
 def run_program(payload: dict[str, Any]) -> None:
     """Run the program as a script on descriptors 0 and 1, with everything an interpreter does at its end."""
     sys.argv = ["candidate.py"]
-    sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), encoding="utf-8")
-    sys.stdout = io.TextIOWrapper(io.BufferedWriter(io.FileIO(1, "w", closefd=False)), encoding="utf-8")
+    sys.stdin, sys.stdout = _text(0, "r"), _text(1, "w")
     code = 0
     try:
         load(payload["code"], payload["name"])
