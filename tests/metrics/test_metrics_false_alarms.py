@@ -52,6 +52,19 @@ def test_low_entropy_with_a_rising_reward_is_convergence(simulate, rows_of):
     assert labels(rows_of(columns)) == {"healthy"}
 
 
+@pytest.mark.parametrize(("rows", "share"), [(60, 0.8), (1500, 0.95)])
+def test_an_accuracy_that_turns_while_the_reward_rises_on_is_found(simulate, rows_of, noise, rows, share):
+    time = np.linspace(0, 1, rows)
+    course = np.where(time < 0.6, 0.3 + 0.3 * time / 0.6, 0.6 - 0.24 * (time - 0.6) / 0.4)
+    sd = 0.03 if rows < 100 else 0.12
+    found = 0
+    for seed in range(40):
+        columns = simulate(seed, rows, rise=0.6)
+        columns["rewards/accuracy/mean"] = course + sd * noise(np.random.default_rng(seed + 10_000), rows, 0.3)
+        found += "reward_hacking" in labels(rows_of(columns))
+    assert found >= share * 40, found
+
+
 @pytest.mark.slow
 def test_a_healthy_run_watched_every_five_rows_stays_silent(simulate, rows_of):
     alarmed = 0

@@ -147,23 +147,27 @@ class Signal:
 
     @cached_property
     def fell_from(self) -> tuple[int, float] | None:
-        """Row and level of the best twentieth of a run that declines from its best fifth on; None when it does not.
+        """Row and level of the best twentieth of a run that declines from there on; None when it does not.
 
-        As strict as a test chosen after looking has to be.
+        As strict as a test chosen after looking has to be; the best rows themselves, best by chance too, are left out.
         """
         import numpy as np
 
-        parts = np.array_split(self.values, 5)
-        best = int(np.argmax([np.median(part) for part in parts]))
-        tail = np.concatenate(parts[best:])
-        if best == 4 or len(tail) < FEW or self.peak - self.end < max(2.0 * self.unit, 0.25 * abs(self.peak)):
+        if self.n < WEAK or self.unordered:
+            return None
+        steps = np.array_split(np.arange(self.n), 20)
+        levels = [float(np.median(self.values[rows])) for rows in steps]
+        best = int(np.argmax(levels))
+        top, tail = steps[best], self.values[steps[best][-1] + 1 :]
+        if len(tail) < max(FEW, self.n // 5):
             return None
         found = trend(tail)
         if found is None or found.p >= self.level / 10.0 or found.change >= 0.0:
             return None
-        steps = np.array_split(np.arange(self.n), 20)
-        top = steps[int(np.argmax([np.median(self.values[rows]) for rows in steps]))]
-        return int(self.series.rows[top[-1]]), float(np.median(self.values[top]))
+        # The end's median lags behind a decline that still goes on: its own slope may say more.
+        if max(self.peak - self.end, -found.change) < max(2.0 * self.unit, 0.25 * abs(self.peak)):
+            return None
+        return int(self.series.rows[top[-1]]), levels[best]
 
     def _dropped_dead(self) -> bool:
         """The run ends dead: for a tenth of the run or longer, far below the level it had until then."""
