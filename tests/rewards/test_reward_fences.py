@@ -72,12 +72,11 @@ READERS: list[tuple[Reward, dict[str, Any]]] = [
 @pytest.mark.parametrize("piece", FLOODS)
 @pytest.mark.parametrize(("reward", "row"), READERS)
 def test_a_flood_of_marks_ends(reward: Reward, row: dict[str, Any], piece: str) -> None:
-    for size in (50_000, 500_000):
-        flood = piece * (size // len(piece))
-        for text in (flood, "```json\n" + flood, flood + " x"):
-            verdict = reward.grade(text, row)
-            assert verdict.score == 0.0
-            assert verdict.seconds < 10
+    flood = piece * (200_000 // len(piece))
+    for text in (flood, "```json\n" + flood, flood + " x"):
+        verdict = reward.grade(text, row)
+        assert verdict.score == 0.0
+        assert verdict.seconds < 10
 
 
 @pytest.mark.parametrize("piece", FLOODS)
