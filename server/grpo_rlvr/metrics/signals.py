@@ -1,5 +1,6 @@
 """What one series does: level at both ends, direction, size in units of its own noise, and the date of a break."""
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -80,7 +81,7 @@ class Signal:
     @property
     def unit(self) -> float:
         """What a change is measured in: the noise of a row, in a long run that of a level over many rows."""
-        return self.noise_sd * min(1.0, (LONG / max(1, self.n)) ** 0.5)
+        return self.noise_sd * min(1.0, math.sqrt(LONG / max(1, self.n)))
 
     @cached_property
     def blocks(self) -> "Floats":
