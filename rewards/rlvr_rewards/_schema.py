@@ -149,7 +149,8 @@ class Schema(Reward):
         _json.check_size(text)
         if self.prose:
             return self._document_in_prose(text)
-        source = text.strip()
+        # What JSON itself takes for white space, and nothing else.
+        source = text.strip(" \t\r\n")
         if self.fence and (block := _fences.whole_block(source)) and block.label in LABELS:
             source = block.body
         return source, self._loads(source)

@@ -154,3 +154,8 @@ def test_depth_counts_brackets_outside_strings() -> None:
     assert Schema(schema=True).grade("[" * 100 + "]" * 100, {}).score == 1.0
     assert Schema(schema=True).grade("[" * 101 + "]" * 101, {}).reason == "limit"
     assert Schema(schema=True).grade(json.dumps("[" * 5000), {}).score == 1.0
+
+
+@pytest.mark.parametrize(("space", "score"), [(" \t\r\n", 1.0), ("\u00a0", 0.0), ("\u2028", 0.0), ("\f", 0.0)])
+def test_only_what_json_takes_for_white_space_may_stand_around_a_document(space: str, score: float) -> None:
+    assert Schema(schema={"type": "integer"})(completions=[f"{space}5{space}"]) == [score]

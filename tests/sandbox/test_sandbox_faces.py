@@ -70,6 +70,7 @@ def test_chat_completions_and_other_picks() -> None:
         ("assert", {"tests": ""}, "missing"),
         ("assert", {"tests": 5}, "missing"),
         ("assert", {"tests": "assert add(1, 2 == 3"}, "do not parse"),
+        ("pytest", {"tests": "def test_add():\n    assert add(1, 2) == 3"}, "never import from `candidate`"),
         ("assert", {"tests": "add(1, 2)"}, "assert nothing"),
         ("assert", {"tests": "def check(f):\n    assert f(1) == 1"}, "never call"),
         ("assert", {}, "column"),

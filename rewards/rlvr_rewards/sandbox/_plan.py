@@ -118,6 +118,8 @@ def _planned(
     problem = _ungradable(tree, style) or _missing_import(tree, {path for path, _ in files}, packages)
     if problem is not None:
         raise BadTests(problem)
+    if style == "pytest" and not any("candidate" in text for text in (tests, *dict(files).values())):
+        raise BadTests("the tests never import from `candidate`, the module that the program is")
     checks = None
     if style == "assert" and not files and not in_place:
         try:
