@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -50,6 +51,40 @@ def test_check_prints_a_table_for_people(folder: Path, capsys: pytest.CaptureFix
     assert run(["check", "--config", "bad.json"]) == 1
     shown = capsys.readouterr().out
     assert "max_prompt_length" in shown and "error" in shown and "What this config does" in shown
+
+
+def one_line(capsys: pytest.CaptureFixture[str]) -> str:
+    """What was printed, without the line breaks of the terminal's width."""
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_check_says_which_facts_rules_wait_for(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(["check", "--config", "good.json", "--json"])
+    result = CheckResult.model_validate_json(capsys.readouterr().out)
+    run(["check", "--config", "good.json"])
+    shown = one_line(capsys)
+    said = re.search(
+        r"(\d+) rules wait for facts that the setup does not state, most often: dataset.columns \(7\)", shown
+    )
+    assert said and 7 < int(said[1]) <= len(result.not_applicable)
+
+
+def test_check_says_which_transformers_is_assumed_and_marks_fixes(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "old.json").write_text(json.dumps({**GOOD, "warmup_ratio": 0.1}), encoding="utf-8")
+    run(["check", "--config", "old.json"])
+    shown = one_line(capsys)
+    assert "transformers 5.19.0 (assumed" in shown and "safe fix" not in shown
+    assert "possible fix (may change the run): warmup_steps = 0.1; remove warmup_ratio" in shown
+
+
+def test_check_tells_absent_and_gone_options_from_null_ones(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(["check", "--config", "good.json", "--from-version", "0.17.0"])
+    shown = one_line(capsys)
+    assert "use_bias_correction_kl: absent, behaved as False -> True." in shown
+    assert "max_prompt_length: 512 -> gone." in shown and "report_to: None -> 'none'." in shown
+    assert "pad_to_multiple_of: absent -> 'auto'." in shown and "vllm_" not in shown
 
 
 @pytest.mark.parametrize("form", ["sarif", "github"])

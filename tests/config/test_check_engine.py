@@ -59,7 +59,9 @@ def test_one_cause_makes_one_finding() -> None:
 
 
 def test_changed_defaults_between_two_versions_are_listed_for_unset_options_only() -> None:
-    changes = check({"beta": 0.0}, EMPTY, trl_version="1.16.0", from_version="0.18.0").defaults_changed
+    changes = check(
+        {"beta": 0.0, "use_vllm": True}, EMPTY, trl_version="1.16.0", from_version="0.18.0"
+    ).defaults_changed
     found = {change.field: (change.before, change.after) for change in changes if change.changes_training}
     assert found["loss_type"] == ("bnpo", "dapo")
     assert found["vllm_mode"] == ("server", "colocate")

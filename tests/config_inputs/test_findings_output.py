@@ -1,4 +1,4 @@
-"""A check's answer for other tools: SARIF, GitHub annotations, a table."""
+"""A check's answer for other tools: SARIF and GitHub annotations."""
 
 import json
 import re
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from grpo_rlvr.config import check, load_config, to_github, to_sarif, to_table
+from grpo_rlvr.config import check, load_config, to_github, to_sarif
 from grpo_rlvr.models.check import CheckResult
 from grpo_rlvr.models.setup import parse_setup
 
@@ -53,9 +53,3 @@ def test_annotations_are_one_escaped_command_a_finding(result: CheckResult) -> N
         command = {"error": "error", "warning": "warning", "info": "notice"}[finding.severity]
         assert re.match(rf"::{command} file=runs/50%25%2C a%3Ab\.py,", line)
     assert "%0Asecond line" in lines[0]
-
-
-def test_the_table_names_rules_fields_fixes_and_what_the_config_does(result: CheckResult) -> None:
-    text = to_table(result)
-    assert text.startswith("ERROR  TRL") and "warmup_steps=0.1, remove warmup_ratio" in text
-    assert "What it does:" in text and all(finding.rule in text for finding in result.findings)

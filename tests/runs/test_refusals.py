@@ -41,6 +41,15 @@ def test_config_error_is_refused_with_its_fix(spec, workspace):
     assert "3" in refusal.message and refusal.remedy
 
 
+def test_config_without_use_cpu_is_sent_to_a_gpu_first_and_to_the_cpu_as_a_possibility(spec, workspace, monkeypatch):
+    monkeypatch.setattr("grpo_rlvr.runs.launching.list_gpus", list)
+    config = {key: value for key, value in spec.config.items() if key not in ("use_cpu", "bf16")}
+    found = rules_of(spec.model_copy(update={"config": config}), workspace)
+    refusal = found["config:bf16-without-gpu"]
+    assert "launch where the GPU is" in refusal.message
+    assert refusal.remedy == "Possible, but changes the run: set use_cpu to True."
+
+
 def test_reading_that_does_not_exist_is_refused(spec, workspace):
     found = rules_of(spec.model_copy(update={"reading": "reading-that-never-was"}), workspace)
     assert any(rule.startswith("gate:") for rule in found)

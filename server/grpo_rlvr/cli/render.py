@@ -8,7 +8,7 @@ from rich.markup import escape as escape_markup
 from rich.table import Table
 from rich.text import Text
 
-from grpo_rlvr.models.check import CheckResult
+from grpo_rlvr.models.check import ChangedDefault, CheckResult
 from grpo_rlvr.models.common import Interval
 from grpo_rlvr.models.environment import Environment
 from grpo_rlvr.models.memory import MemoryEstimate, MemoryMeasurement
@@ -23,6 +23,8 @@ COLOURS = {
     "error": "red", "warning": "yellow", "info": "blue", "missing": "red", "ok": "green", "fits": "green",
     "tight": "yellow", "does_not_fit": "red", "unknown": "yellow", "finished": "green", "failed": "red", "lost": "red",
 }  # fmt: skip
+# Facts named in the line on rules that wait; the whole list is `missing_facts` of the JSON.
+MOST_MISSED = 5
 console = Console(highlight=False, soft_wrap=False)
 
 
@@ -68,8 +70,11 @@ def _lines(title: str, lines: Iterable[str]) -> None:
 
 
 def check(result: CheckResult) -> None:
-    """Findings, then what the config does."""
-    console.print(f"{coloured(result.verdict)} for TRL {result.trl_version} ({escape(result.trl_version_source)})")
+    """Findings, then what the config does, what it left to defaults, and what could not be judged."""
+    console.print(
+        f"{coloured(result.verdict)} for TRL {result.trl_version} ({escape(result.trl_version_source)}), transformers "
+        f"{result.transformers_version} ({escape(result.transformers_version_source)})"
+    )
     for finding in result.findings:
         place = f" {finding.file or ''}:{finding.line}" if finding.line else ""
         console.print(
@@ -79,18 +84,35 @@ def check(result: CheckResult) -> None:
         if finding.fix:
             changes = [f"{key} = {value!r}" for key, value in finding.fix.set.items()]
             changes += [f"remove {key}" for key in finding.fix.unset]
-            kind = "safe fix" if finding.fix.safe else "possible fix (changes the run)"
+            kind = "safe fix" if finding.fix.safe else "possible fix (may change the run)"
             console.print(f"  [green]{kind}:[/] {escape('; '.join(changes))}")
     if result.effective:
         _lines("\nWhat this config does", result.effective.summary)
-    _lines(
-        "Defaults that changed", (f"{c.field}: {c.before!r} -> {c.after!r}. {c.note}" for c in result.defaults_changed)
-    )
+    _lines("Defaults that changed", (_changed_default(change) for change in result.defaults_changed))
     _lines("Could not be read statically", result.unread)
     _lines("Setup keys that nothing reads", result.unused_setup)
+    _lines("Notes", result.notes)
+    _waiting(result)
     if result.deep:
         state = f"ran through {', '.join(result.deep.stages) or 'nothing'}" if result.deep.ran else result.deep.reason
         _lines("Deep check", [str(state), *(f"{f.stage} {f.kind}: {f.text}" for f in result.deep.findings)])
+
+
+def _changed_default(change: ChangedDefault) -> str:
+    before, after = repr(change.before), repr(change.after) if change.exists_after else "gone"
+    if not change.existed_before:
+        before = "absent" if change.before is None else f"absent, behaved as {before}"
+    return f"{change.field}: {before} -> {after}. {change.note}"
+
+
+def _waiting(result: CheckResult) -> None:
+    """One line on the rules that wait for facts of the setup, with the facts most of them wait for."""
+    waiting = sum(any(fact in reason for fact in result.missing_facts) for reason in result.not_applicable.values())
+    if not waiting:
+        return
+    most = ", ".join(f"{fact} ({count})" for fact, count in list(result.missing_facts.items())[:MOST_MISSED])
+    rules = "1 rule waits" if waiting == 1 else f"{waiting} rules wait"
+    console.print(f"{rules} for facts that the setup does not state, most often: {escape(most)}")
 
 
 def memory(result: MemoryEstimate) -> None:

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from grpo_rlvr.config.engine import apply_fix, check, rules_for
     from grpo_rlvr.config.load import LoadedConfig, load_config
     from grpo_rlvr.config.load_edit import apply_diff
-    from grpo_rlvr.config.output import to_github, to_sarif, to_table
+    from grpo_rlvr.config.output import to_github, to_sarif
     from grpo_rlvr.config.rules import RULES
     from grpo_rlvr.config.tables import known_versions, newest_version, table
 
@@ -28,7 +28,6 @@ _HOMES = {
     "table": "tables",
     "to_github": "output",
     "to_sarif": "output",
-    "to_table": "output",
 }
 
 __all__ = [
@@ -46,7 +45,6 @@ __all__ = [
     "table",
     "to_github",
     "to_sarif",
-    "to_table",
 ]
 
 

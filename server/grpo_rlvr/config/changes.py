@@ -1,9 +1,10 @@
 """Defaults that change between two TRL versions for the options a config leaves unset."""
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from typing import Any
 
-from grpo_rlvr.config.tables import table
+from grpo_rlvr.config.lifetimes import default_of
+from grpo_rlvr.config.tables import Table
 from grpo_rlvr.models.check import ChangedDefault
 
 # What a changed default does to a run that leaves the option unset; options that are not here change no result.
@@ -32,37 +33,44 @@ NOTES = {
     "gradient_accumulation_steps": "Another batch.",
     "learning_rate": "Another learning rate.",
     "pad_to_multiple_of": "Padding only; the same result.",
-    "optim": "Another optimizer implementation.",
+    "optim": "The fused kernel of the same AdamW, since transformers 4.54 and with torch 2.8 or later.",
+    "report_to": "Unset meant every tracker that is installed up to transformers 4.57, and means none since 5.0.",
     "weight_decay": "Another weight decay.",
     "max_grad_norm": "Gradients are clipped at another norm.",
     "lr_scheduler_type": "Another learning-rate schedule.",
     "num_train_epochs": "Another number of passes over the dataset.",
     "adam_epsilon": "Another epsilon of Adam.",
 }  # fmt: skip
-SAME_RESULT = {"gradient_checkpointing", "pad_to_multiple_of", "scale_rewards", "vllm_gpu_memory_utilization"}
+SAME_RESULT = {
+    "gradient_checkpointing", "optim", "pad_to_multiple_of", "report_to", "scale_rewards",
+    "vllm_gpu_memory_utilization",
+}  # fmt: skip
 
 
-def changed_defaults(given: Mapping[str, Any], before: str, after: str) -> list[ChangedDefault]:
-    """Return every default that differs between two TRL versions and that the config leaves unset.
+def changed_defaults(
+    stated: Collection[str], old: Table, new: Table, *, uses_vllm: bool = True
+) -> list[ChangedDefault]:
+    """Return every default that differs between two releases and that the config leaves unset.
 
-    Fields that only one of the two has are listed when leaving them unset changes what is computed.
-
-    Raises:
-        InputError: a version that is none, or older than 0.14.
+    Fields that only one of the two has are listed when leaving them unset changes what is computed, those of vLLM only
+    where it generates.
     """
-    old, new = table(before), table(after)
     changes = []
-    for name in sorted({*old.fields, *new.fields} - set(given)):
-        one, other = old.default(name), new.default(name)
+    for name in sorted({*old.fields, *new.fields} - {*stated}):
+        one, other = default_of(name, old), new.default(name)
         in_both = name in old and name in new
         # A field that appears or leaves matters only when its default is an active choice.
         if one == other or not (in_both or name in NOTES) or _housekeeping_of_nothing(name, one, other):
+            continue
+        if name.startswith("vllm_") and not uses_vllm:
             continue
         changes.append(
             ChangedDefault(
                 field=name,
                 before=one,
                 after=other,
+                existed_before=name in old,
+                exists_after=name in new,
                 changes_training=name in NOTES and name not in SAME_RESULT and not _same_meaning(name, one, other),
                 note=NOTES.get(name, "A default of the trainer's housekeeping; what is trained stays the same."),
             )

@@ -1,11 +1,14 @@
 """Run the rules over a config and its setup, and gather what they say into one answer."""
 
 import copy
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from grpo_rlvr.config.admitted import breaks_elsewhere
 from grpo_rlvr.config.batch import Batch
 from grpo_rlvr.config.changes import changed_defaults
 from grpo_rlvr.config.effective import describe
@@ -18,7 +21,7 @@ from grpo_rlvr.config.tidy import tidied
 from grpo_rlvr.config.typecheck import wrongly_typed
 from grpo_rlvr.config.versions import Versions
 from grpo_rlvr.config.view import ConfigView, Unknown
-from grpo_rlvr.models.check import CheckResult, Effective, Finding, Fix
+from grpo_rlvr.models.check import ChangedDefault, CheckResult, Effective, Finding, Fix
 from grpo_rlvr.models.setup import Setup
 
 if TYPE_CHECKING:
@@ -31,6 +34,8 @@ ORDER = {"error": 0, "warning": 1, "info": 2}
 # A safe fix may uncover one more finding with a safe fix (a renamed option with a value out of range); chains are
 # short.
 MAX_FIX_ROUNDS = 5
+# A dotted path of the setup in a rule's reason; the list of rewards is one fact, whatever of it is asked for.
+FACT = re.compile(r"\b(?:(?:model|hardware|dataset|versions|vllm_server|launch)\.\w+(?:\.\w+)*|rewards(?:\[\]\.\w+)?)")
 
 
 @dataclass(frozen=True)
@@ -80,23 +85,27 @@ def check(
     given = checked_mapping(config, "argument 'config'")
     version, source = resolve_version(setup, trl_version)
     unread = frozenset(loaded.unread) if loaded else frozenset()
-    inputs = build_inputs(given, setup, version, unread)
+    inputs = build_inputs(given, setup, version, unread, from_version)
     verdicts = run_rules(inputs)
     findings = [_located(finding, loaded) for finding in verdicts.findings]
     fixed = apply_safe_fixes(given, findings, setup, version, unread)
+    transformers, transformers_source = resolve_transformers(inputs)
     result = CheckResult(
         verdict=_verdict(findings),
         trl_version=version,
         trl_version_source=source,
+        transformers_version=transformers,
+        transformers_version_source=transformers_source,
         findings=sorted(findings, key=lambda finding: ORDER[finding.severity]),
         effective=_effective(inputs),
         fixed_config=fixed,
         diff=_diff(loaded, fixed),
-        defaults_changed=changed_defaults(given, from_version, version) if from_version else [],
+        defaults_changed=_changed_since(from_version, inputs) if from_version else [],
         unused_setup=[*setup.unused, *inputs.facts.unusable()],
         unread=sorted(unread),
         notes=list(loaded.notes) if loaded else [],
         not_applicable=verdicts.not_applicable,
+        missing_facts=missing_facts(verdicts.not_applicable, inputs.setup),
     )
     if deep is not None:
         from grpo_rlvr.config.deep import deep_check
@@ -122,12 +131,45 @@ def resolve_version(setup: Setup, argument: str | None) -> tuple[str, str]:
     return newest_version(), "newest version that has a table; the setup states none"
 
 
-def build_inputs(given: Mapping[str, Any], setup: Setup, version: str, unread: frozenset[str] = frozenset()) -> Inputs:
+def resolve_transformers(inputs: Inputs) -> tuple[str, str]:
+    """Return the transformers version whose options are inherited, and where it comes from."""
+    stated = inputs.versions.get("transformers")
+    if stated is not None:
+        return stated, "setup versions.transformers"
+    admits = inputs.table.requires.get("transformers", "any")
+    return inputs.table.transformers, (
+        f"assumed: the newest when TRL {inputs.table.trl} came out, which admits {admits}; state versions.transformers"
+    )
+
+
+def missing_facts(reasons: Mapping[str, str], setup: Setup) -> dict[str, int]:
+    """Return the setup facts that are not stated, with the number of rules that wait for each, the most first."""
+    waiting = Counter(
+        fact for reason in reasons.values() for fact in {*FACT.findall(reason)} if setup.get(fact) is None
+    )
+    return dict(sorted(waiting.items(), key=lambda entry: (-entry[1], entry[0])))
+
+
+def _changed_since(from_version: str, inputs: Inputs) -> list[ChangedDefault]:
+    try:
+        uses_vllm = inputs.facts.use_vllm
+    except Unknown:
+        uses_vllm = True
+    return changed_defaults(inputs.config.names(), table(from_version), inputs.table, uses_vllm=uses_vllm)
+
+
+def build_inputs(
+    given: Mapping[str, Any],
+    setup: Setup,
+    version: str,
+    unread: frozenset[str] = frozenset(),
+    from_version: str | None = None,
+) -> Inputs:
     """Return what the rules of one check share."""
     setup = tidied(setup)
     stated = setup.get("versions.transformers")
     fields = table(version, str(stated) if stated is not None else None)
-    versions = Versions(version, setup.section("versions"))
+    versions = Versions(version, setup.section("versions"), from_version)
     broken = frozenset(wrongly_typed(given, fields))
     view = ConfigView(given, fields, unread=unread, broken=broken)
     facts = Facts(view, setup, versions)
@@ -152,7 +194,7 @@ def run_rules(inputs: Inputs, rules: Iterable[Rule] | None = None) -> Verdicts:
             verdicts.not_applicable[rule.id] = outcome.reason
         elif isinstance(outcome, Fail | list | tuple):
             failures = [outcome] if isinstance(outcome, Fail) else outcome
-            verdicts.findings.extend(finding_of(rule, failure, inputs.config) for failure in failures)
+            verdicts.findings.extend(finding_of(rule, failure, inputs) for failure in failures)
             if failures:
                 failed.add(rule.id)
     return verdicts
@@ -166,18 +208,23 @@ def run_rule(rule: Rule, inputs: Inputs) -> Outcome:
         return NotApplicable(str(unknown))
 
 
-def finding_of(rule: Rule, failure: Fail, config: ConfigView) -> Finding:
-    """Return a failure with what its rule knows; its fix uses the names that the config uses."""
-    fix = None
+def finding_of(rule: Rule, failure: Fail, inputs: Inputs) -> Finding:
+    """Return a failure with what its rule knows; its fix uses the names that the config uses.
+
+    A fix is safe only when it is right for every transformers release that may be installed.
+    """
+    fix, config, elsewhere = None, inputs.config, ""
+    if failure.safe and failure.set and inputs.versions.get("transformers") is None:
+        elsewhere = breaks_elsewhere(failure.set, inputs.table)
     if failure.set or failure.unset:
         changed = {config.spelled(name): copy.deepcopy(value) for name, value in failure.set.items()}
-        fix = Fix(set=changed, unset=list(failure.unset), safe=failure.safe)
+        fix = Fix(set=changed, unset=list(failure.unset), safe=failure.safe and not elsewhere)
     return Finding(
         rule=rule.id,
         severity=rule.severity,
         fields=list(failure.fields),
         value=failure.value,
-        message=failure.message,
+        message=f"{failure.message} But {elsewhere}: state versions.transformers." if elsewhere else failure.message,
         why=rule.why,
         fix=fix,
         sources=list(rule.sources),

@@ -1,9 +1,29 @@
 """When a kwarg arrived and when it left, seen from one pair of TRL and transformers releases."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from grpo_rlvr.config.tables import Table, known_versions, lifetimes, transformers_history
 from grpo_rlvr.config.versions import release
+
+# What a release without the option does, as the option's value (the first one; the others ask for the same).
+BEFORE: dict[str, tuple[object, ...]] = {
+    "loss_type": ("grpo",),
+    "scale_rewards": ("group", True),
+    "num_iterations": (1,),
+    "importance_sampling_level": ("token",),
+    "top_entropy_quantile": (1.0,),
+    "top_p": (1.0,),
+    "repetition_penalty": (1.0,),
+    "mask_truncated_completions": (False,),
+    "vllm_importance_sampling_correction": (False,),
+    "use_bias_correction_kl": (False,),
+    "vllm_enable_sleep_mode": (False,),
+    "sync_ref_model": (False,),
+    "router_aux_loss_coef": (0.0, None),
+    "entropy_coef": (0.0,),
+    "multi_objective_aggregation": ("sum_then_normalize",),
+}
 
 
 @dataclass(frozen=True)
@@ -31,6 +51,15 @@ def minor(version: str) -> str:
 def lifetime(name: str, table: Table) -> Lifetime:
     """Return when `name`, which the table lacks, arrives or was removed."""
     return _in_trl(name, table) or _in_transformers(name, table) or Lifetime()
+
+
+def default_of(name: str, table: Table) -> Any:
+    """Return an option's default, or the value that a release without the option behaves as; None when none says it."""
+    if name in table:
+        return table.default(name)
+    if name == "vllm_mode" and release(table.trl) >= release("0.16"):
+        return "server"
+    return BEFORE.get(name, (None,))[0]
 
 
 def _in_trl(name: str, table: Table) -> Lifetime | None:

@@ -1,4 +1,4 @@
-"""A check's answer in the forms that other tools read: a table, SARIF, GitHub annotations."""
+"""A check's answer in the forms that other tools read: SARIF and GitHub annotations."""
 
 import json
 from typing import Any
@@ -11,41 +11,6 @@ _COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 # GitHub cuts longer annotation messages by itself, in the middle of a word.
 MAX_ANNOTATION = 4_000
-
-
-def to_table(result: CheckResult) -> str:
-    """Return the answer as plain text: a line or three a finding, the worst first, then what the config does."""
-    lines = [f"{result.verdict.upper()}  TRL {result.trl_version} ({result.trl_version_source})"]
-    for finding in result.findings:
-        lines.append("")
-        lines.append(f"{finding.severity:<8}{finding.rule}  [{', '.join(finding.fields)}]{_place(finding)}")
-        lines.append(f"        {finding.message}")
-        lines.append(f"        why: {finding.why}")
-        if finding.fix is not None:
-            lines.append(f"        fix: {_fix_text(finding)}")
-    if not result.findings:
-        lines += ["", "No findings."]
-    if result.effective is not None:
-        lines += ["", "What it does:", *(f"  {sentence}" for sentence in result.effective.summary)]
-    lines += ["", *(f"note: {note}" for note in result.notes)] if result.notes else []
-    for title, names in (("Not read", result.unread), ("Setup keys that nothing reads", result.unused_setup)):
-        if names:
-            lines += ["", f"{title}: {', '.join(names)}"]
-    return "\n".join(lines) + "\n"
-
-
-def _place(finding: Finding) -> str:
-    if finding.file is None:
-        return ""
-    return f"  {finding.file}" + (f":{finding.line}" if finding.line else "")
-
-
-def _fix_text(finding: Finding) -> str:
-    if finding.fix is None:
-        return ""
-    parts = [f"{name}={value!r}" for name, value in finding.fix.set.items()]
-    parts += [f"remove {name}" for name in finding.fix.unset]
-    return ", ".join(parts) + ("" if finding.fix.safe else "  (changes what the run computes)")
 
 
 def to_sarif(result: CheckResult) -> str:

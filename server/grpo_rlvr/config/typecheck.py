@@ -51,6 +51,11 @@ def types_of(spec: Mapping[str, Any]) -> tuple[str, ...]:
     return (types,) if isinstance(types, str) else tuple(types)
 
 
+def wanted_types(spec: Mapping[str, Any]) -> str:
+    """Return what a field takes in words, e.g. `a whole number`."""
+    return _wanted(types_of(spec))
+
+
 def wrongly_typed(given: Mapping[str, Any], fields: Table) -> dict[str, str]:
     """Return the known kwargs whose value cannot be used, with what they take, e.g. `a whole number`."""
     errors = _checker(fields.trl, fields.transformers).iter_errors(given)

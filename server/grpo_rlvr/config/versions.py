@@ -38,10 +38,14 @@ def in_range(version: str, spec: str) -> bool:
 
 @dataclass(frozen=True)
 class Versions:
-    """Package versions as the setup states them, with TRL's own resolved. An unstated package is None."""
+    """Package versions as the setup states them, with TRL's own resolved. An unstated package is None.
+
+    `came_from` is the TRL version that the config was written for, where the caller names one.
+    """
 
     trl: str
     stated: Mapping[str, Any]
+    came_from: str | None = None
 
     def get(self, package: str) -> str | None:
         """Return the stated version of a package, None when it is not stated."""

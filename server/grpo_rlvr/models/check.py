@@ -86,8 +86,13 @@ class ChangedDefault(Model):
     """A default that differs between two TRL versions and that this config leaves unset."""
 
     field: str
-    before: JsonValue = Field(description="Default in the older version, null also when it did not exist.")
-    after: JsonValue = Field(description="Default in the newer version.")
+    before: JsonValue = Field(
+        description="Default in `from_version`; where the option did not exist, what that version did, as its value "
+        "(null when no value of the option names it)."
+    )
+    after: JsonValue = Field(description="Default in the version checked, null when the option is gone.")
+    existed_before: bool = Field(default=True, description="Whether `from_version` has the option.")
+    exists_after: bool = Field(default=True, description="Whether the version checked has the option.")
     changes_training: bool = Field(description="Whether the change alters what the run computes.")
     note: str = Field(description="What it means, in a sentence.")
 
@@ -122,6 +127,11 @@ class CheckResult(Model):
     verdict: Literal["ok", "warning", "error"] = Field(description="The worst severity found; info counts as ok.")
     trl_version: str = Field(description="TRL version that the verdict holds for.")
     trl_version_source: str = Field(description="Why that version: argument, setup, or the newest known.")
+    transformers_version: str = Field(description="transformers version whose options are inherited.")
+    transformers_version_source: str = Field(
+        description="setup, or assumed: the newest that this TRL release could be installed with, and the range that "
+        "it admits."
+    )
     findings: list[Finding] = Field(description="Errors first, then warnings, then information.")
     effective: Effective | None = Field(description="What the config does; null when errors leave that undefined.")
     fixed_config: JsonObject = Field(description="The config with every safe fix applied.")
@@ -139,5 +149,9 @@ class CheckResult(Model):
     )
     not_applicable: dict[str, str] = Field(
         default_factory=dict, description="Rules that could not judge because something is not stated, with the reason."
+    )
+    missing_facts: dict[str, int] = Field(
+        default_factory=dict,
+        description="Setup facts that are not stated, with the number of rules that wait for each, the most first.",
     )
     deep: DeepResult | None = Field(default=None, description="Outcome of the deep check, when it was asked for.")

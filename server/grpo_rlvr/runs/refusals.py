@@ -183,7 +183,8 @@ def _remedy(fix: Any) -> str:
     if fix is None:
         return "See check_config."
     parts = [f"set {key} to {value!r}" for key, value in fix.set.items()] + [f"drop {key}" for key in fix.unset]
-    return "; ".join(parts).capitalize() + "."
+    change = "; ".join(parts)
+    return f"{change[0].upper()}{change[1:]}." if fix.safe else f"Possible, but changes the run: {change}."
 
 
 def _judge_memory(plan: Plan, setup: dict[str, Any], found: Judgement) -> None:

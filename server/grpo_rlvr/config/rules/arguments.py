@@ -230,7 +230,7 @@ def parallelism_config_as_data(config: ConfigView) -> Outcome:
     bad=Example({"bf16": True}, {"hardware": {"device": "cpu"}}),
     good=Example({"use_cpu": True}, {"hardware": {"device": "cpu"}}),
     sources=("transformers/training_args.py",),
-    fix_safety="Safe: the machine has nothing but its CPU.",
+    fix_safety="Trains on the CPU, which is meant only where the run is a proof.",
 )
 def bf16_without_gpu(config: ConfigView, facts: Facts) -> Outcome:
     if (
@@ -240,14 +240,16 @@ def bf16_without_gpu(config: ConfigView, facts: Facts) -> Outcome:
         or config.flag("use_cpu")
     ):
         return PASS
+    default = "" if config.has("bf16") else " by default"
+    what = f"bf16 is on{default}" if facts.bf16 else "bf16_full_eval is on"
     return fail(
         "bf16",
         "use_cpu",
         "hardware.device",
         value=True,
-        message="bf16 on a CPU needs use_cpu=True.",
+        message=f"{what}, and this machine has no GPU: launch where the GPU is, or set use_cpu=True for a proof on the "
+        "CPU.",
         set={"use_cpu": True},
-        safe=True,
     )
 
 

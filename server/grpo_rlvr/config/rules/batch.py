@@ -128,23 +128,42 @@ def batch_not_divisible_by_group(config: ConfigView, batch: Batch, facts: Facts)
         return not_applicable("unsloth fits the batch to the group itself")
     if batch.whole_groups:
         return PASS
-    factor = batch.group // math.gcd(batch.completions, batch.group)
+    steps = batch.group // math.gcd(batch.micro, batch.group)
     own = config.exists("generation_batch_size") and config.effective("generation_batch_size") is not None
     stepped = config.exists("steps_per_generation") and config.effective("steps_per_generation") is not None
-    name, value = (
-        ("generation_batch_size", batch.completions * factor)
+    name, value, step, completions = (
+        ("generation_batch_size", batch.completions, batch.micro * steps, 1)
         if own
-        else ("steps_per_generation", batch.steps * factor)
+        else ("steps_per_generation", batch.steps, steps, batch.micro)
         if stepped
-        else ("gradient_accumulation_steps", batch.accumulation * factor)
+        else ("gradient_accumulation_steps", batch.accumulation, steps, batch.micro)
     )
+    near = _neighbours(value, step)
+    kept = ""
+    if name == "gradient_accumulation_steps" and config.exists("steps_per_generation"):
+        rollout = math.lcm(steps, batch.accumulation)
+        kept = (
+            f" steps_per_generation={rollout} keeps {batch.completions} completions an update: a rollout of "
+            f"{batch.micro * rollout} then feeds {rollout // batch.accumulation} updates."
+        )
     parts = f"{_count(batch.processes)} x {batch.per_device} x {batch.steps} micro-steps"
     return fail(
         *GROUP_FIELDS,
         value=batch.completions,
-        message=f"{_group_message(batch, parts)} Or set {name}={value}.",
-        set={name: value},
+        message=f"{_group_message(batch, parts)} Or set {_or(name, near, completions)}.{kept}",
+        set={name: near[-1]},
     )
+
+
+def _neighbours(value: int, step: int) -> list[int]:
+    """Return the multiples of `step` next to `value`, the smaller first, leaving out zero."""
+    return [near for near in (value // step * step, (value // step + 1) * step) if near]
+
+
+def _or(name: str, values: list[int], completions: int) -> str:
+    """Return the choices in words, with the completions of a rollout that each makes."""
+    first, *more = [f"{value} ({value * completions} completions)" for value in values]
+    return " or ".join([f"{name}={first}", *more])
 
 
 @rule(
@@ -168,8 +187,8 @@ def micro_batch_not_divisible_by_group(batch: Batch, facts: Facts) -> Outcome:
         return not_applicable("unsloth fits the batch to the group itself")
     if batch.whole_groups:
         return PASS
-    factor = batch.group // math.gcd(batch.completions, batch.group)
-    value = batch.per_device * factor
+    near = _neighbours(batch.per_device, batch.group // math.gcd(batch.processes, batch.group))
+    choices = _or("per_device_train_batch_size", near, batch.processes)
     return fail(
         "num_generations",
         "per_device_train_batch_size",
@@ -177,9 +196,8 @@ def micro_batch_not_divisible_by_group(batch: Batch, facts: Facts) -> Outcome:
         "hardware.num_processes",
         value=batch.completions,
         message=f"{_group_message(batch, f'{_count(batch.processes)} x {batch.per_device}')} Accumulation does not "
-        "count "
-        f"before 0.17: set per_device_train_batch_size={value}, or upgrade.",
-        set={"per_device_train_batch_size": value},
+        f"count before 0.17: set {choices}, or upgrade.",
+        set={"per_device_train_batch_size": near[-1]},
     )
 
 

@@ -183,7 +183,7 @@ def instruct_model_without_template(facts: Facts) -> Outcome:
     if facts.text("dataset.format") != "string":
         return PASS
     if not is_instruct(facts):
-        return not_applicable("the model is not stated to be instruction-tuned")
+        return not_applicable("model.name_kind is not stated to be instruct")
     if templated(facts):
         return PASS
     return fail(

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from grpo_rlvr.config.facts import Facts
-from grpo_rlvr.config.lifetimes import Lifetime, lifetime
+from grpo_rlvr.config.lifetimes import BEFORE, Lifetime, lifetime
 from grpo_rlvr.config.names import ELSEWHERE, FOREIGN, MODEL_INIT, RENAMED, UNSLOTH, Replacement, framework_of
 from grpo_rlvr.config.rule import PASS, Example, Fail, Outcome, fail, not_applicable, rule
 from grpo_rlvr.config.tables import Table, is_newer_than_tables
@@ -18,26 +18,6 @@ MAX_NAMES = 25
 # Releases whose deprecated kwargs still do what they always did: their removal concerns an upgrade only.
 STILL_WORKING = ">=0.26,<0.28"
 OLD = {"versions": {"trl": "1.16.0", "transformers": "5.24.0"}}
-
-
-# What a release without the option does: asking for just that can be left out.
-BEFORE: dict[str, tuple[object, ...]] = {
-    "loss_type": ("grpo",),
-    "scale_rewards": ("group", True),
-    "num_iterations": (1,),
-    "importance_sampling_level": ("token",),
-    "top_entropy_quantile": (1.0,),
-    "top_p": (1.0,),
-    "repetition_penalty": (1.0,),
-    "mask_truncated_completions": (False,),
-    "vllm_importance_sampling_correction": (False,),
-    "use_bias_correction_kl": (False,),
-    "vllm_enable_sleep_mode": (False,),
-    "sync_ref_model": (False,),
-    "router_aux_loss_coef": (0.0, None),
-    "entropy_coef": (0.0,),
-    "multi_objective_aggregation": ("sum_then_normalize",),
-}
 
 
 def _unknown(config: ConfigView, belongs: Callable[[str, Lifetime], bool]) -> list[str]:
@@ -76,12 +56,15 @@ def _drop_is_safe(config: ConfigView, name: str) -> bool:
     sources=("trl wheels 0.14 to 1.16", "vllm-project/semantic-router#3925", "huggingface/trl#3008"),
     fix_safety="Safe where the new name asks for the same, or where this version can do nothing else.",
 )
-def removed_kwarg(config: ConfigView) -> Outcome:
+def removed_kwarg(config: ConfigView, versions: Versions, table: Table) -> Outcome:
     names = _unknown(config, lambda name, life: life.removed is not None)
     found = []
     for name in names:
         life = lifetime(name, config.table)
-        note = f"{name} is gone since {life.removed}; it existed up to {life.last}."
+        assumed = ""
+        if str(life.removed).startswith("transformers") and versions.get("transformers") is None:
+            assumed = f" ({table.transformers} is assumed: versions.transformers is not stated)"
+        note = f"{name} is gone since {life.removed}{assumed}; it existed up to {life.last}."
         found.append(_replaced(config, name, note, RENAMED.get(name) or FOREIGN.get(name) or Replacement()))
     return found or PASS
 

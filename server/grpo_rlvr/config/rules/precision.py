@@ -110,7 +110,7 @@ def full_eval_fp16_and_bf16(config: ConfigView) -> Outcome:
 def float32_weights_do_not_fit(config: ConfigView, facts: Facts) -> Outcome:
     need = _float32_need(config, facts)
     if need is None:
-        return not_applicable("model size, GPU memory or the way of training is not stated")
+        return not_applicable("model.params_b, hardware.gpu_mem_gb or model.peft is not stated")
     gigabytes, memory = need
     if gigabytes <= memory:
         return PASS

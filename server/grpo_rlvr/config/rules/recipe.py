@@ -3,7 +3,9 @@
 import re
 
 from grpo_rlvr.config.facts import Facts
+from grpo_rlvr.config.lifetimes import default_of
 from grpo_rlvr.config.rule import PASS, Example, Outcome, fail, not_applicable, rule
+from grpo_rlvr.config.tables import table
 from grpo_rlvr.config.view import ConfigView
 from grpo_rlvr.models.setup import Setup
 
@@ -83,17 +85,29 @@ def recipe_learning_rate(config: ConfigView, facts: Facts) -> Outcome:
     bad=Example({}),
     good=Example({"loss_type": "grpo"}),
     sources=("huggingface/trl:docs/source/grpo_trainer.md",),
-    fix_safety="Names the loss that runs anyway.",
+    fix_safety="Changes the loss; the message says which value keeps what runs now.",
 )
 def recipe_loss_left_to_version(config: ConfigView, facts: Facts) -> Outcome:
     if config.has("loss_type") or not config.exists("loss_type"):
         return PASS
+    now, before = facts.loss_type, _loss_before(facts)
+    keeps = f"{now!r} to keep what runs now"
+    was = ""
+    if before not in (None, now):
+        was = f", and TRL {facts.versions.came_from} optimised {before!r}"
+        keeps = f"{before!r} to keep what ran there, {keeps}"
+    plain = "" if before == "grpo" else "'grpo' for plain GRPO, "
     return fail(
         "loss_type",
-        message=f"loss_type is not set, so TRL {facts.versions.trl} optimises {facts.loss_type!r}. Name it: 'grpo' "
-        f"for plain GRPO, {facts.loss_type!r} to keep what runs now.",
-        set={"loss_type": facts.loss_type},
+        message=f"loss_type is not set, so TRL {facts.versions.trl} optimises {now!r}{was}. Name it: {plain}{keeps}.",
+        set={"loss_type": "grpo" if before in (None, now) else before},
     )
+
+
+def _loss_before(facts: Facts) -> str | None:
+    """Return the loss of an unset loss_type in the TRL version that the config came from, None when none is named."""
+    version = facts.versions.came_from
+    return None if version is None else str(default_of("loss_type", table(version)))
 
 
 @rule(
@@ -131,7 +145,7 @@ def recipe_kl_strong(config: ConfigView, facts: Facts) -> Outcome:
 def recipe_reward_not_composite(setup: Setup) -> Outcome:
     names = [str(reward.get("name") or reward.get("reward") or "") for reward in setup.rewards]
     if not names:
-        return not_applicable("the setup states no reward functions")
+        return not_applicable("rewards is not stated")
     if any(_COMPOSITE.search(name) for name in names):
         return PASS
     form = [name for name in names if _FORMAT.search(name)]

@@ -78,7 +78,7 @@ def resume_into_empty_buffer(config: ConfigView, facts: Facts) -> Outcome:
         return PASS
     step = _STEP.search(facts.text("launch.train_call") or "")
     if step is None:
-        return not_applicable("the step of the checkpoint is not stated")
+        return not_applicable("launch.train_call states no step of the checkpoint")
     if int(step.group(1)) % iterations == 0:
         return PASS
     return fail(

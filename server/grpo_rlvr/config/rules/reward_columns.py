@@ -48,7 +48,7 @@ def column_names(facts: Facts) -> tuple[str, ...] | None:
 def each_reward(setup: Setup, judge: Callable[[Reward], Fail | None]) -> Outcome:
     rewards = rewards_of(setup.rewards)
     if not rewards:
-        return not_applicable("the setup states no reward functions")
+        return not_applicable("rewards is not stated")
     failures: Iterable[Fail | None] = (judge(reward) for reward in rewards)
     return [failure for failure in failures if failure is not None] or PASS
 

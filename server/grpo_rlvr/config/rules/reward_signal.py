@@ -135,7 +135,7 @@ _SHAPES: dict[str, str] = {
 def _each(setup: Setup, part: str, judge: Callable[[Reward], Fail | None]) -> Outcome:
     rewards = [reward for reward in rewards_of(setup.rewards) if getattr(reward, part)]
     if not rewards:
-        return not_applicable(f"no reward of the setup states what it {part}")
+        return not_applicable(f"rewards[].{part} is not stated")
     return [failure for reward in rewards if (failure := judge(reward)) is not None] or PASS
 
 
@@ -264,7 +264,7 @@ def reward_perhaps_constant(setup: Setup) -> Outcome:
 def reward_none_for_whole_row(setup: Setup, facts: Facts) -> Outcome:
     rewards = rewards_of(setup.rewards)
     if not rewards or not all(_OPTIONAL.search(reward.returns) for reward in rewards):
-        return PASS if rewards else not_applicable("the setup states no reward functions")
+        return PASS if rewards else not_applicable("rewards is not stated")
     # Functions that each grade another task return None in turn, which is what None is for.
     if len(rewards) > 1 and not any(_ALL.search(reward.returns) for reward in rewards):
         return PASS

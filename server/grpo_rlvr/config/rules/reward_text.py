@@ -35,7 +35,7 @@ _READS_TEXT = {"name": "f", "signature": "def f(completions, **kwargs)", "reads"
 def _each(setup: Setup, judge: Callable[[Reward], Fail | None]) -> Outcome:
     rewards = rewards_of(setup.rewards)
     if not rewards:
-        return not_applicable("the setup states no reward functions")
+        return not_applicable("rewards is not stated")
     return [failure for reward in rewards if (failure := judge(reward)) is not None] or PASS
 
 
@@ -55,7 +55,7 @@ def _said(reward: Reward) -> str:
 )
 def reward_reads_chat_as_text(setup: Setup, facts: Facts) -> Outcome:
     if facts.text("dataset.format") != "conversational":
-        return not_applicable("the prompts are not stated to be conversations")
+        return not_applicable("dataset.format is not stated to be conversational")
 
     def judge(reward: Reward) -> Fail | None:
         said = _said(reward)
@@ -84,7 +84,7 @@ def reward_reads_chat_as_text(setup: Setup, facts: Facts) -> Outcome:
 )
 def reward_reads_text_as_chat(setup: Setup, facts: Facts) -> Outcome:
     if facts.text("dataset.format") != "string":
-        return not_applicable("the prompts are not stated to be plain texts")
+        return not_applicable("dataset.format is not stated to be string")
 
     def judge(reward: Reward) -> Fail | None:
         said = _said(reward)
@@ -159,7 +159,7 @@ def reward_needs_special_tokens(setup: Setup, facts: Facts) -> Outcome:
 def reward_expects_prefilled_text(setup: Setup, facts: Facts) -> Outcome:
     prefill = facts.text("model.chat_template_prefills")
     if not prefill:
-        return not_applicable("the setup states no prefilled text")
+        return not_applicable("model.chat_template_prefills is not stated")
     tag = prefill.strip()
 
     def judge(reward: Reward) -> Fail | None:

@@ -122,7 +122,7 @@ def reward_weights_count(config: ConfigView, setup: Setup) -> Outcome:
     if not isinstance(weights, list | tuple):
         return PASS
     if not setup.rewards:
-        return not_applicable("the setup states no reward functions")
+        return not_applicable("rewards is not stated")
     if len(weights) == len(setup.rewards):
         return PASS
     return fail(

@@ -168,12 +168,22 @@ def value_of_wrong_type(config: ConfigView, facts: Facts, table: Table) -> Outco
         if value is False:
             # A bare `no` of a YAML file.
             converted = {"report_to": "none"}.get(name, "no" if "no" in table.fields[name].get("enum", ()) else None)
+        if name == "warmup_steps" and isinstance(value, float) and _is_ratio(value, config):
+            message = f"{name} takes {wanted} here, got {value:g}: a share of the steps is warmup_ratio={value:g}."
+            found.append(
+                fail(name, value=value, message=message, set={"warmup_ratio": value}, unset=(name,), safe=True)
+            )
+            continue
         bare = " (what YAML makes of an unquoted no)" if value is False and converted is not None else ""
         advice = f"{bare}. Write {converted!r}." if converted is not None else "."
         message = f"{name} takes {wanted}, got {kind} {_short(value)}{advice}"
         fixed = {name: converted} if converted is not None else {}
         found.append(fail(name, value=value, message=message, set=fixed, safe=bool(fixed)))
     return found or PASS
+
+
+def _is_ratio(value: float, config: ConfigView) -> bool:
+    return 0 < value < 1 and config.exists("warmup_ratio") and not config.has("warmup_ratio")
 
 
 def _left_unread(name: str, config: ConfigView, facts: Facts) -> bool:

@@ -165,8 +165,10 @@ def heads_not_divisible_by_tensor_parallel(config: ConfigView, facts: Facts) -> 
     if facts.server:
         stated = facts.number("vllm_server.tensor_parallel_size")
         size = int(stated) if stated else None
-    if not facts.use_vllm or heads is None or size is None or size < 2:
-        return not_applicable("model.num_attention_heads or the tensor-parallel size is not stated")
+    if not facts.use_vllm or (size is not None and size < 2):
+        return PASS
+    if heads is None or size is None:
+        return not_applicable("model.num_attention_heads or vllm_server.tensor_parallel_size is not stated")
     if int(heads) % size == 0:
         return PASS
     field = "vllm_server.tensor_parallel_size" if facts.server else "vllm_tensor_parallel_size"
@@ -247,8 +249,10 @@ def vllm_share_leaves_no_room(config: ConfigView, facts: Facts) -> Outcome:
 )
 def vllm_share_below_weights(config: ConfigView, facts: Facts) -> Outcome:
     left = left_for_cache_gb(config, facts)
+    if not facts.colocate:
+        return PASS
     if left is None:
-        return not_applicable("model.params_b or hardware.gpu_mem_gb is not stated, or vLLM is not colocated")
+        return not_applicable("model.params_b or hardware.gpu_mem_gb is not stated")
     if left >= MIN_CACHE_GB:
         return PASS
     share, memory = config.number("vllm_gpu_memory_utilization") or 0.0, facts.gpu_mem_gb or 0.0
@@ -295,8 +299,13 @@ def _window(config: ConfigView, facts: Facts) -> tuple[str, float | None]:
 def vllm_window_does_not_fit(config: ConfigView, facts: Facts) -> Outcome:
     name, window = _window(config, facts)
     per_token, left = kv_bytes_per_token(facts), left_for_cache_gb(config, facts)
+    if not facts.colocate:
+        return PASS
     if per_token is None or left is None or window is None:
-        return not_applicable("the model's layers, heads, window or the GPU memory are not stated")
+        return not_applicable(
+            "model.layers, model.kv_heads, model.head_dim, hardware.gpu_mem_gb or model.max_position_embeddings (where "
+            f"{name} is not set) is not stated"
+        )
     need = window * per_token / 1e9 / (config.integer("vllm_tensor_parallel_size") or 1)
     return PASS if need <= left else _window_fails(name, window, need, left, "")
 

@@ -112,7 +112,9 @@ def server_host_left_to_localhost(config: ConfigView, facts: Facts) -> Outcome:
 def vllm_server_window_too_short(config: ConfigView, facts: Facts) -> Outcome:
     window, prompt = facts.number("vllm_server.max_model_len"), facts.sent_prompt_tokens
     cap = config.integer("max_completion_length")
-    if not facts.server or window is None or cap is None:
+    if not facts.server:
+        return PASS
+    if window is None or cap is None:
         return not_applicable("vllm_server.max_model_len is not stated")
     need = (prompt or 0) + cap
     if need <= window:
@@ -173,7 +175,9 @@ def shared_weight_sync_port(config: ConfigView, facts: Facts) -> Outcome:
 )
 def vllm_server_serves_other_model(facts: Facts) -> Outcome:
     served, trained = facts.text("vllm_server.model"), facts.text("model.name") or facts.text("model.path")
-    if not facts.server or served is None or trained is None:
+    if not facts.server:
+        return PASS
+    if served is None or trained is None:
         return not_applicable("vllm_server.model or model.name is not stated")
     if _base(served) == _base(trained):
         return PASS

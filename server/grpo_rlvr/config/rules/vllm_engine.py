@@ -42,8 +42,10 @@ def _window(config: ConfigView, facts: Facts) -> int | None:
 )
 def prompt_beyond_vllm_window(config: ConfigView, facts: Facts) -> Outcome:
     window, prompt = _window(config, facts), facts.sent_prompt_tokens
-    if window is None or prompt is None:
-        return not_applicable("the window of vLLM or dataset.max_prompt_tokens is not stated")
+    if window is None:
+        return not_applicable("vLLM is not colocated, or its window is not set")
+    if prompt is None:
+        return not_applicable("dataset.max_prompt_tokens is not stated")
     if prompt < window:
         return PASS
     cap = config.integer("max_completion_length") or 0

@@ -88,7 +88,7 @@ def server_shares_trainer_gpu(facts: Facts) -> Outcome:
             )
             return fail(*fields, value=facts.processes, message=f"{text} Train on fewer, or use vllm_mode='colocate'.")
         return PASS
-    return not_applicable("the GPUs of the trainer or of the server are not stated")
+    return not_applicable("hardware.cuda_visible_devices or vllm_server.gpus is not stated")
 
 
 def _several_machines(facts: Facts) -> bool:
@@ -140,7 +140,9 @@ def _serves_natively(command: str) -> bool:
 )
 def native_vllm_server_before_1_11(facts: Facts) -> Outcome:
     command = facts.text("vllm_server.command")
-    if not facts.server or command is None:
+    if not facts.server:
+        return PASS
+    if command is None:
         return not_applicable("vllm_server.command is not stated")
     if not _serves_natively(command):
         return PASS
@@ -178,7 +180,9 @@ def _missing_flags(facts: Facts, command: str) -> list[str]:
 )
 def vllm_server_without_weight_transfer(facts: Facts) -> Outcome:
     command = facts.text("vllm_server.command")
-    if not facts.server or command is None:
+    if not facts.server:
+        return PASS
+    if command is None:
         return not_applicable("vllm_server.command is not stated")
     if not _serves_natively(command) or not (missing := _missing_flags(facts, command)):
         return PASS
@@ -201,8 +205,10 @@ def vllm_server_without_weight_transfer(facts: Facts) -> Outcome:
 )
 def vllm_server_raw_logprobs(config: ConfigView, facts: Facts) -> Outcome:
     command = facts.text("vllm_server.command")
-    if not facts.server or command is None or not config.flag("vllm_importance_sampling_correction"):
-        return not_applicable("vllm_server.command is not stated, or the ratio is not used")
+    if not facts.server or not config.flag("vllm_importance_sampling_correction"):
+        return PASS
+    if command is None:
+        return not_applicable("vllm_server.command is not stated")
     if not _serves_natively(command) or re.search(r"--logprobs-mode[ =]processed_logprobs", command):
         return PASS
     return fail(
