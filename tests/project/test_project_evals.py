@@ -152,9 +152,10 @@ def test_our_own_tools_solve_what_they_are_for(tmp_path: Path) -> None:
     assert recommend(tmp_path / "train.log").recommendation.variant == "grpo"
     MAKERS["long-log"](tmp_path)
     (label,) = recommend(tmp_path / "train.log").labels
-    row = int(label.evidence[1].text.rpartition(" at row ")[2].split()[0])
     assert label.label == "reward_hacking"
-    assert demanding.long_log_score(_answered(tmp_path, label=label.label, since_step=row)) == (1.0, [])
+    fall = next(fact for fact in label.evidence if fact.metric == "component:accuracy")
+    assert demanding.long_log_score(_answered(tmp_path, label=label.label, since_step=fall.break_row)) == (1.0, [])
+    assert abs(fall.break_row - demanding.TURN) < 200
     MAKERS["compare-runs"](tmp_path)
     assert compare(tmp_path / "a.log", tmp_path / "b.log").verdict == "within_noise"
 

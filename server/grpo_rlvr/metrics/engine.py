@@ -8,7 +8,7 @@ from grpo_rlvr.errors import InputError
 from grpo_rlvr.metrics.context import Context, read_context
 from grpo_rlvr.metrics.decide import decide
 from grpo_rlvr.metrics.diagnose import diagnose
-from grpo_rlvr.metrics.parsing import ParsedLog, parse
+from grpo_rlvr.metrics.parsing import ParsedLog, Series, parse
 from grpo_rlvr.metrics.remedies import REMEDIES, WOULD_DECIDE
 from grpo_rlvr.metrics.signals import Signals
 from grpo_rlvr.models.recommend import LabelFinding, ParsedSummary, Recommendation, UnreadLine
@@ -83,13 +83,10 @@ def _missing(log: ParsedLog, context: Context, config: Mapping[str, Any] | None)
             ("reward", "a reward column: progress cannot be judged without it"),
             ("length", "a completion length column: length bias and collapse cannot be judged"),
             ("entropy", "an entropy column: loss of exploration cannot be judged"),
-            (
-                "accuracy",
-                "an independent measure (held-out accuracy or a per-reward column): reward hacking cannot be excluded",
-            ),
         )
         if not _has(log, quantity)
     ]
+    missing += _missing_measure(log)
     if "zero_std" in log.series and (
         context.given.get("scale_rewards") == "batch"
         or context.given.get("multi_objective_aggregation") == "normalize_then_sum"
@@ -104,6 +101,32 @@ def _missing(log: ParsedLog, context: Context, config: Mapping[str, Any] | None)
     if context.moe is None:
         missing.append("whether the model is a mixture of experts (setup.model.moe)")
     return missing
+
+
+def _missing_measure(log: ParsedLog) -> list[str]:
+    """What an independent measure would be, unless there is one, and why the columns at hand are none."""
+    reward = log.series.get("reward")
+
+    def equals_reward(series: Series) -> bool:
+        import numpy as np
+
+        if reward is None or len(series) != len(reward):
+            return False
+        return bool(np.allclose(series.values, reward.values))
+
+    held_out = [series for series in log.evaluation.values() if series.quantity in ("accuracy", "reward")]
+    if any(len(series) and not equals_reward(series) for series in (*log.accuracies.values(), *held_out)):
+        return []
+    own = [series for series in (*log.components.values(), *log.accuracies.values()) if len(series)]
+    twins = [f"'{series.column}'" for series in own if equals_reward(series)]
+    trained = [f"'{series.column}'" for series in own if not equals_reward(series)]
+    text = "an independent measure (held-out accuracy): reward hacking cannot be excluded"
+    if twins:
+        return [f"{text}; {', '.join(twins)} {'equals' if len(twins) == 1 else 'equal'} the reward itself"]
+    if trained:
+        names = ", ".join(trained[:4]) + (", ..." if len(trained) > 4 else "")
+        return [f"{text}; {names} {'is' if len(trained) == 1 else 'are'} part of the reward that is trained on"]
+    return ["an independent measure (held-out accuracy or a per-reward column): reward hacking cannot be excluded"]
 
 
 def summary(log: ParsedLog) -> ParsedSummary:

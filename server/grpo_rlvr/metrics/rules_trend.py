@@ -152,17 +152,30 @@ def reward_hacking(s: Signals, c: Context) -> LabelFinding | None:
                 confidence,
                 f"The reward {rising} while '{name}' falls: the reward is being gamed.",
                 reward.evidence(f"reward {reward.start:.3g} to {reward.end:.3g}"),
-                task.evidence(_fall(name, task)),
+                _fall(s, name, task),
+                *(
+                    other.evidence(
+                        f"'{other.series.detail}' {other.start:.3g} to {other.end:.3g}: what is paid instead"
+                    )
+                    for other in s.components
+                    if other.series is not task.series and other.direction == "up"
+                ),
             )
     return None
 
 
-def _fall(name: str, task: Signal) -> str:
-    """From where to where a measure falls: from its best level when it rose before."""
-    if task.direction == "down" or task.fell_from is None:
-        return f"'{name}' {task.start:.3g} to {task.end:.3g}"
-    row, level = task.fell_from
-    return f"'{name}' {level:.3g} at row {row} to {task.end:.3g} at the end"
+def _fall(s: Signals, name: str, task: Signal) -> Evidence:
+    """From where to where a measure falls: from its best level on when it rose before."""
+    fall = task.fell_from
+    if task.direction == "down" or fall is None:
+        return task.evidence(f"'{name}' {task.start:.3g} to {task.end:.3g}")
+    steps = s.log.series.get("step")
+    at = f"row {fall.row}"
+    if steps is not None and fall.row in steps.rows:
+        at += f" (step {steps.values[list(steps.rows).index(fall.row)]:g})"
+    return task.fall_evidence(
+        fall, f"'{name}' rises to {fall.level:.3g}, falls from about {at} on, ends at {task.end:.3g}"
+    )
 
 
 def is_task(name: str) -> bool:

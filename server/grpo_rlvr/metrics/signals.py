@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from grpo_rlvr.metrics.parsing import ParsedLog, Series
-from grpo_rlvr.metrics.stats import Trend, block_means, ends, noise, pettitt, trend
+from grpo_rlvr.metrics.stats import Trend, bend, block_means, ends, noise, pettitt, trend
 from grpo_rlvr.models.recommend import Evidence
 
 if TYPE_CHECKING:
@@ -28,6 +28,16 @@ SHIFT_SDS = 6.0
 LONG = 100
 # In a table of window means there is no test: only changes of a quarter or more are spoken of.
 WINDOW_CHANGE = 0.25
+
+
+@dataclass(frozen=True)
+class Fall:
+    """A decline after a rise: the row where it begins, the best level, and the change and p of what follows."""
+
+    row: int
+    level: float
+    change: float
+    p: float
 
 
 @dataclass(frozen=True)
@@ -147,8 +157,8 @@ class Signal:
         return self._moved(loose) == "down" or self.fell_from is not None or self._dropped_dead()
 
     @cached_property
-    def fell_from(self) -> tuple[int, float] | None:
-        """Row and level of the best twentieth of a run that declines from there on; None when it does not.
+    def fell_from(self) -> "Fall | None":
+        """The decline from the best twentieth of the run to its end; None when there is none.
 
         As strict as a test chosen after looking has to be; the best rows themselves, best by chance too, are left out.
         """
@@ -159,7 +169,7 @@ class Signal:
         steps = np.array_split(np.arange(self.n), 20)
         levels = [float(np.median(self.values[rows])) for rows in steps]
         best = int(np.argmax(levels))
-        top, tail = steps[best], self.values[steps[best][-1] + 1 :]
+        tail = self.values[steps[best][-1] + 1 :]
         if len(tail) < max(FEW, self.n // 5):
             return None
         found = trend(tail)
@@ -168,7 +178,7 @@ class Signal:
         # The end's median lags behind a decline that still goes on: its own slope may say more.
         if max(self.peak - self.end, -found.change) < max(2.0 * self.unit, 0.25 * abs(self.peak)):
             return None
-        return int(self.series.rows[top[-1]]), levels[best]
+        return Fall(int(self.series.rows[bend(self.values)]), levels[best], found.change, found.p)
 
     def _dropped_dead(self) -> bool:
         """The run ends dead: for a tenth of the run or longer, far below the level it had until then."""
@@ -195,11 +205,22 @@ class Signal:
         """Share of rows above a limit, 0 to 1."""
         return float((self.values > limit).mean()) if self.n else 0.0
 
+    @property
+    def _name(self) -> str:
+        return self.series.quantity if not self.series.detail else f"{self.series.quantity}:{self.series.detail}"
+
+    def fall_evidence(self, fall: "Fall", text: str) -> Evidence:
+        """The decline from the best level as the fact `text`."""
+        return Evidence(
+            metric=self._name, column=self.series.column, rows=self.n, first=_tidy(fall.level), last=_tidy(self.end),
+            slope=_tidy(fall.change), p=_tidy(fall.p), break_row=fall.row, text=text,
+        )  # fmt: skip
+
     def evidence(self, text: str) -> Evidence:
         """This series as the fact `text`."""
         found = self.trend
         return Evidence(
-            metric=self.series.quantity if not self.series.detail else f"{self.series.quantity}:{self.series.detail}",
+            metric=self._name,
             column=self.series.column,
             rows=self.n,
             first=_tidy(self.start) if self.n else None,

@@ -20,6 +20,8 @@ _DRIFT_REACHES = (
     (30, 0.8, 1e-4), (20, 0.7, 0.005), (20, 0.8, 5e-4), (15, 0.75, 0.008), (15, 0.85, 8e-4), (10, 0.85, 0.009),
     (10, 0.9, 0.004),
 )  # fmt: skip
+# A bend is looked for between so many means: finer than a log's noise lets anyone date it.
+_BEND_BLOCKS = 120
 # The rank tests are quadratic: longer series are averaged down to this many values first.
 _MOST = 1000
 
@@ -158,6 +160,23 @@ def ends(values: "Floats", share: float = 0.2) -> tuple[float, float]:
 
     size = max(min(2, len(values) // 2), round(len(values) * share), 1)
     return float(np.median(values[:size])), float(np.median(values[-size:]))
+
+
+def bend(values: "Floats") -> int:
+    """Index of the knot of the best course of two straight lines that meet there; needs ten values.
+
+    Pettitt's test dates a change of level; where a rise turns into a fall it names the middle of the rise.
+    """
+    import numpy as np
+
+    means = block_means(values, _BEND_BLOCKS)
+    x = np.arange(len(means), dtype=float)
+    fits = []
+    for knot in x[2:-2]:
+        design = np.stack([np.ones_like(x), x, np.maximum(0.0, x - knot)], axis=1)
+        rest = means - design @ np.linalg.lstsq(design, means, rcond=None)[0]
+        fits.append(float(rest @ rest))
+    return int((np.argmin(fits) + 2.5) * len(values) / len(means))
 
 
 def pettitt(values: "Floats") -> tuple[int, float]:
