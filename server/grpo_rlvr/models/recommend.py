@@ -31,11 +31,20 @@ class Evidence(Model):
     metric: str = Field(description="The quantity, in this project's words (reward, entropy, length, ...).")
     column: str = Field(default="", description="The column of the log it was read from.")
     rows: int = Field(default=0, description="Values used, 0 or more.")
-    first: float | None = Field(default=None, description="Median of the first fifth (of a fall after a rise: its best level), in the metric's unit.")
+    first: float | None = Field(
+        default=None,
+        description="Median of the first fifth, or the best level before a fall, in the metric's unit.",
+    )
     last: float | None = Field(default=None, description="Median of the last fifth, in the metric's unit.")
-    slope: float | None = Field(default=None, description="Theil-Sen change over the whole run (or from the best level on), in the metric's unit.")
+    slope: float | None = Field(
+        default=None,
+        description="Theil-Sen change over the run, or from its best level on, in the metric's unit.",
+    )
     p: float | None = Field(default=None, description="Two-sided p of the Mann-Kendall test, 0 to 1.")
-    break_row: int | None = Field(default=None, description="Row of a change of level (Pettitt) or of a turn into a fall (two lines), counted from 1.")
+    break_row: int | None = Field(
+        default=None,
+        description="Row of a change of level (Pettitt) or of a turn into a fall, counted from 1.",
+    )
     text: str = Field(description="The fact in one sentence.")
 
 
