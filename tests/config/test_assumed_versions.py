@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from grpo_rlvr.config import check, known_versions, table
+from grpo_rlvr.config import check, known_versions, load_config, table
 from grpo_rlvr.config.admitted import admitted, breaks_elsewhere
 from grpo_rlvr.config.tables import inherited_fields, transformers_history
 from grpo_rlvr.config.typecheck import wrongly_typed
@@ -133,6 +133,36 @@ def test_options_of_vllm_are_left_out_where_it_does_not_generate() -> None:
     assert not [name for name in changed({}, "0.17.0") if name.startswith("vllm_")]
     assert not [name for name in changed({"use_vllm": False}, "0.17.0") if name.startswith("vllm_")]
     assert {"vllm_mode", "vllm_importance_sampling_correction"} <= set(changed({"use_vllm": True}, "0.17.0"))
+
+
+def test_a_renamed_option_is_one_option() -> None:
+    config = {"use_vllm": True}
+    assert not [name for name in changed(config, "1.5.1") if "sampling_c" in name], "the same bound, renamed"
+    bound = changed(config, "0.23.1")
+    assert "vllm_importance_sampling_cap" not in bound
+    assert (bound["vllm_importance_sampling_clip_max"].before, bound["vllm_importance_sampling_clip_max"].after) == (
+        2,
+        3,
+    )
+    assert bound["vllm_importance_sampling_mode"].before == "token_truncate"
+
+
+def test_the_oldest_releases_sampled_from_50_tokens_except_with_vllm() -> None:
+    without, with_vllm = changed({}, "0.15.2")["top_k"], changed({"use_vllm": True}, "0.15.2")["top_k"]
+    assert (without.before, without.existed_before, without.changes_training) == (50, False, True)
+    assert (with_vllm.before, with_vllm.changes_training) == (None, False)
+
+
+def test_options_of_a_synchronised_reference_model_change_only_where_there_is_one() -> None:
+    assert not [name for name in changed({}, "0.15.2") if name.startswith("ref_model_")]
+    assert changed({"sync_ref_model": True}, "0.15.2")["ref_model_sync_steps"].changes_training
+
+
+def test_an_option_whose_value_could_not_be_read_is_not_left_unset() -> None:
+    loaded = load_config("from trl import GRPOConfig\nGRPOConfig(temperature=pick(), use_vllm=pick())\n", "t.py")
+    result = check(loaded.config, EMPTY, trl_version="1.16.0", from_version="0.17.0", loaded=loaded)
+    names = {change.field for change in result.defaults_changed}
+    assert "temperature" not in names and "vllm_mode" in names and "beta" in names
 
 
 def test_what_an_absent_option_did_anyway_is_no_change() -> None:

@@ -3,15 +3,15 @@
 from collections.abc import Collection
 from typing import Any
 
-from grpo_rlvr.config.lifetimes import default_of
+from grpo_rlvr.config.lifetimes import default_of, other_name
 from grpo_rlvr.config.tables import Table
 from grpo_rlvr.models.check import ChangedDefault
 
 # What a changed default does to a run that leaves the option unset; options that are not here change no result.
 NOTES = {
     "temperature": "Rollouts are sampled at another temperature.",
-    "top_k": "0.16 and 0.17 sampled from the 50 likeliest tokens only; later versions from all (None and 0 mean the "
-        "same).",
+    "top_k": "Up to 0.17 the 50 likeliest tokens were sampled from (before 0.16 not with vLLM); since then all are "
+        "(None and 0 mean the same).",
     "beta": "The KL term, and with it the reference model, is on by default only up to 0.18.",
     "loss_type": "The loss is normalised differently: grpo per sequence (before 0.17), bnpo per local batch, dapo "
         "per global batch.",
@@ -21,8 +21,9 @@ NOTES = {
     "vllm_mode": "use_vllm=True alone means a server up to 0.29 and the training GPUs themselves since 1.0.",
     "max_completion_length": "Completions are cut at another length.",
     "use_bias_correction_kl": "The gradient of the KL term is corrected for off-policy samples.",
-    "vllm_importance_sampling_cap": "The cap of the ratio between trainer and vLLM log-probs moved to clip_max in 1.6.",
-    "vllm_importance_sampling_clip_max": "Upper bound of the ratio between trainer and vLLM log-probs.",
+    "vllm_importance_sampling_cap": "Upper bound of the ratio between trainer and vLLM log-probs.",
+    "vllm_importance_sampling_clip_max": "Upper bound of the ratio between trainer and vLLM log-probs; called "
+        "vllm_importance_sampling_cap before 1.6.",
     "vllm_importance_sampling_mode": "How the ratio between trainer and vLLM log-probs is bounded.",
     "vllm_importance_sampling_correction": "The mismatch of trainer and vLLM log-probs is corrected since 0.23.",
     "router_aux_loss_coef": "MoE models: the load-balancing loss takes the model's own coefficient since 1.14.",
@@ -39,6 +40,8 @@ NOTES = {
     "max_grad_norm": "Gradients are clipped at another norm.",
     "lr_scheduler_type": "Another learning-rate schedule.",
     "num_train_epochs": "Another number of passes over the dataset.",
+    "ref_model_mixup_alpha": "The synchronised reference model keeps another share of itself.",
+    "ref_model_sync_steps": "The reference model is synchronised at other intervals.",
     "adam_epsilon": "Another epsilon of Adam.",
 }  # fmt: skip
 SAME_RESULT = {
@@ -48,21 +51,22 @@ SAME_RESULT = {
 
 
 def changed_defaults(
-    stated: Collection[str], old: Table, new: Table, *, uses_vllm: bool = True
+    stated: Collection[str], old: Table, new: Table, *, uses_vllm: bool = True, syncs_reference: bool = True
 ) -> list[ChangedDefault]:
     """Return every default that differs between two releases and that the config leaves unset.
 
     Fields that only one of the two has are listed when leaving them unset changes what is computed, those of vLLM only
-    where it generates.
+    where it generates, those of a synchronised reference model only where there is one.
     """
+    idle = (*(() if uses_vllm else ("vllm_",)), *(() if syncs_reference else ("ref_model_",)))
     changes = []
     for name in sorted({*old.fields, *new.fields} - {*stated}):
-        one, other = default_of(name, old), new.default(name)
+        if name.startswith(idle) or other_name(name, new) is not None:
+            continue
+        one, other = _before(name, old, uses_vllm=uses_vllm), new.default(name)
         in_both = name in old and name in new
         # A field that appears or leaves matters only when its default is an active choice.
         if one == other or not (in_both or name in NOTES) or _housekeeping_of_nothing(name, one, other):
-            continue
-        if name.startswith("vllm_") and not uses_vllm:
             continue
         changes.append(
             ChangedDefault(
@@ -76,6 +80,12 @@ def changed_defaults(
             )
         )
     return sorted(changes, key=lambda change: (not change.changes_training, change.field))
+
+
+def _before(name: str, old: Table, *, uses_vllm: bool) -> Any:
+    if name == "top_k" and name not in old and not uses_vllm:
+        return 50  # GenerationConfig's own default; vLLM's is all tokens
+    return default_of(name, old)
 
 
 def _housekeeping_of_nothing(name: str, one: Any, other: Any) -> bool:

@@ -151,11 +151,19 @@ def missing_facts(reasons: Mapping[str, str], setup: Setup) -> dict[str, int]:
 
 
 def _changed_since(from_version: str, inputs: Inputs) -> list[ChangedDefault]:
-    try:
-        uses_vllm = inputs.facts.use_vllm
-    except Unknown:
-        uses_vllm = True
-    return changed_defaults(inputs.config.names(), table(from_version), inputs.table, uses_vllm=uses_vllm)
+    def may_be_on(switch: str) -> bool:
+        try:
+            return inputs.config.flag(switch)
+        except Unknown:
+            return True
+
+    return changed_defaults(
+        inputs.config.names(),
+        table(from_version),
+        inputs.table,
+        uses_vllm=may_be_on("use_vllm"),
+        syncs_reference=may_be_on("sync_ref_model"),
+    )
 
 
 def build_inputs(

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from grpo_rlvr.config.names import RENAMED
 from grpo_rlvr.config.tables import Table, known_versions, lifetimes, transformers_history
 from grpo_rlvr.config.versions import release
 
@@ -53,12 +54,24 @@ def lifetime(name: str, table: Table) -> Lifetime:
     return _in_trl(name, table) or _in_transformers(name, table) or Lifetime()
 
 
+def other_name(name: str, table: Table) -> str | None:
+    """Return the name under which a release has an option that it lacks or deprecates by this one; else None."""
+    renamed = RENAMED.get(name)
+    if renamed is None or not renamed.safe or (name in table and not table.fields[name].get("deprecated")):
+        return None
+    return next((other for other in renamed.to if other in table), None)
+
+
 def default_of(name: str, table: Table) -> Any:
     """Return an option's default, or the value that a release without the option behaves as; None when none says it."""
     if name in table:
         return table.default(name)
+    if (other := other_name(name, table)) is not None:
+        return table.default(other)
     if name == "vllm_mode" and release(table.trl) >= release("0.16"):
         return "server"
+    if name == "vllm_importance_sampling_mode" and "vllm_importance_sampling_correction" in table:
+        return "token_truncate"
     return BEFORE.get(name, (None,))[0]
 
 
