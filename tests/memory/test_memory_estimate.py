@@ -94,6 +94,42 @@ def test_sleep_gives_the_share_back_in_training_only(estimated: Any) -> None:
     assert term(answer, "generation", "vllm_pool") == pytest.approx(0.3 * 85.0)
 
 
+def pooled(estimated: Any, utilization: float, **more: Any) -> MemoryEstimate:
+    """Return the estimate of a 3B with LoRA beside vLLM on a card of 24.1 GB."""
+    config = {"vllm_max_model_length": 1536, "max_completion_length": 1024, "gradient_accumulation_steps": 1} | more
+    return estimated(
+        COLOCATE | {"vllm_gpu_memory_utilization": utilization} | config,
+        model={**LORA, "name": "Qwen/Qwen2.5-3B"},
+        hardware={"gpus": 1, "gpu_mem_gb": 24.1},
+        dataset={"max_prompt_tokens": 512},
+    )
+
+
+def test_a_pool_with_nothing_to_spare_is_tight_and_says_so(estimated: Any) -> None:
+    answer = pooled(estimated, 0.3)
+    assert answer.peak_gb < 0.9 * 24.1 and answer.verdict == "tight"
+    assert answer.vllm is not None and (answer.vllm.sequences, answer.vllm.wanted_sequences) == (1, 8)
+    notes = " ".join(answer.notes)
+    assert "less than a tenth to spare" in notes and "holds one sequence of 1,536 tokens at a time, of 8" in notes
+    wider = next(lever for lever in answer.levers if "for all sequences" in lever.change)
+    assert wider.verdict == "fits" and pooled(estimated, wider.set["vllm_gpu_memory_utilization"]).verdict == "fits"
+
+
+def test_a_pool_that_holds_under_half_of_the_sequences_is_tight_however_much_it_has_to_spare(estimated: Any) -> None:
+    long = {"vllm_max_model_length": 32_768, "max_completion_length": 16_384, "per_device_train_batch_size": 1}
+    few, enough = (
+        pooled(estimated, 0.39, vllm_enable_sleep_mode=True, **long, gradient_accumulation_steps=n) for n in (8, 1)
+    )
+    assert few.verdict == "tight" and any("Generation is queued" in note for note in few.notes)
+    assert enough.verdict == "fits" and not any("queued" in note for note in enough.notes)
+
+
+def test_the_pool_is_counted_in_sequences_of_the_run_not_of_the_engines_limit(estimated: Any) -> None:
+    short, long = (pooled(estimated, 0.5, vllm_max_model_length=length).vllm for length in (1536, 32_768))
+    assert short is not None and long is not None
+    assert short.sequences == long.sequences and short.needs_gb < long.needs_gb
+
+
 def test_a_share_below_vllms_own_weights_does_not_fit_however_large_the_card(estimated: Any) -> None:
     answer = estimated(COLOCATE | {"vllm_gpu_memory_utilization": 0.1}, model=LORA, hardware=H100)
     assert answer.verdict == "does_not_fit"

@@ -251,7 +251,11 @@ def test_stated_numbers_need_no_name() -> None:
     [
         ({}, "no model"),
         ({"name": "nobody/knows-this"}, "unknown model"),
-        ({"name": "Qwen/Qwen3-9B"}, "did you mean 'qwen3"),
+        ({"name": "Qwen/Qwen3-9B"}, "known sizes of qwen3: 0.6b, 1.7b"),
+        ({"name": "Qwen/Qwen25-7B"}, "did you mean 'qwen2.5-7b'"),
+        ({"name": "lama-3.1-8b-instruct"}, "did you mean 'llama-3.1-8b'"),
+        ({"name": "Qwen/Qwen3-8B-Instrcut"}, "did you mean 'qwen3-8b'"),
+        ({"name": "phi4"}, "did you mean 'phi-4'"),
         ({"name": 7}, "string"),
         ({"params_b": 1e6}, "billions"),
         ({"params_b": 7_000_000_000}, "billions"),
@@ -272,6 +276,17 @@ def test_a_model_that_cannot_be_right_is_one_clear_error(model: dict[str, Any], 
     with pytest.raises(InputError, match=word) as caught:
         resolve_facts(parse_setup({"model": model}))
     assert caught.value.where.startswith("setup.model")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["OpenGVLab/InternVL3-2B", "llava-hf/llava-1.5-7b-hf", "Qwen/Qwen2.5-VL-2B", "Qwen/Qwen4-8B", "nobody/knows-this",
+     "Qwen/Qwen2.5-8B"],
+)  # fmt: skip
+def test_no_model_of_another_family_or_size_is_offered(name: str) -> None:
+    with pytest.raises(InputError, match="unknown model") as caught:
+        resolve_facts(parse_setup({"model": {"name": name}}))
+    assert "did you mean" not in str(caught.value)
 
 
 def test_a_model_path_that_does_not_exist_is_not_found(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from grpo_rlvr.errors import UserError
 from grpo_rlvr.memory import estimate
 from grpo_rlvr.memory.inputs import read_plan
-from grpo_rlvr.memory.plan import Checkpoints, Plan
+from grpo_rlvr.memory.plan import Checkpoints, Lora, Plan
 from grpo_rlvr.models.setup import parse_setup
 
 MODEL = {"name": "Qwen/Qwen2.5-7B"}
@@ -129,6 +129,33 @@ def test_nothing_is_assumed_when_everything_is_stated() -> None:
         "hardware": {"gpus": 1, "gpu_mem_gb": 85.0}, "dataset": {"max_prompt_tokens": 100},
     }  # fmt: skip
     assert estimate(config, parse_setup(setup), trl_version="1.16.0").assumed == []
+
+
+@pytest.mark.parametrize("where", ["peft_config", "model.peft"])
+def test_lora_arguments_count_as_stated_wherever_they_stand(where: str) -> None:
+    arguments = {"r": 4, "target_modules": ["q_proj", "v_proj"]}
+    sections: dict[str, Any] = {"model": {**MODEL, "peft": arguments}}
+    if where == "peft_config":
+        sections = {"model": MODEL, "peft_config": arguments}
+    plan = plan_of({}, **sections)
+    assert plan.lora == Lora(4, ("q_proj", "v_proj"))
+    assert not {"model.lora_r", "model.lora_targets", "model.peft"} & {name for name, _, _ in plan.assumed}
+
+
+def test_a_setup_states_its_lora_arguments_once_for_every_reader() -> None:
+    setup = parse_setup({"model": {**MODEL, "peft": {"r": 4}}})
+    assert setup.get("model.peft") is True and setup.get("peft_config.r") == 4
+    both = parse_setup({"model": {**MODEL, "peft": {"r": 4}}, "peft_config": {"r": 8}})
+    assert both.get("peft_config.r") == 8
+
+
+@pytest.mark.parametrize(
+    ("model", "where"), [({"peft": {"r": 0}}, "setup.peft_config.r"), ({"lora_r": 0}, "setup.model.lora_r")]
+)
+def test_a_rank_that_cannot_be_right_is_named_where_it_stands(model: dict[str, Any], where: str) -> None:
+    with pytest.raises(UserError) as caught:
+        estimate({}, parse_setup({"model": {**MODEL, **model}}))
+    assert caught.value.where == where
 
 
 def plan_of(config: dict[str, Any], trl_version: str = "1.16.0", **sections: Any) -> Plan:

@@ -60,6 +60,16 @@ def test_a_lever_names_only_fields_of_the_version(version: str) -> None:
         assert all(name in table(version) for name in lever.set)
 
 
+def test_a_lever_that_saves_nothing_and_changes_no_verdict_is_left_out() -> None:
+    config = {"use_vllm": True, "vllm_mode": "colocate", "vllm_gpu_memory_utilization": 0.3}
+    setup = parse_setup({"model": {"name": "Qwen/Qwen2.5-7B", "peft": True}, "hardware": {"gpu_mem_gb": 24.1}})
+    answer = estimate(config, setup, trl_version="1.16.0")
+    assert answer.verdict == "does_not_fit" and answer.vllm is not None
+    assert answer.vllm.pool_gb < answer.vllm.needs_gb, "a wider share would start, on a card that is too small"
+    assert answer.levers
+    assert all(lever.saves_gb >= 0.05 or lever.verdict != answer.verdict for lever in answer.levers)
+
+
 def test_safe_levers_come_first_and_then_the_larger_saving() -> None:
     for config, model in CASES:
         setup = parse_setup({"model": model, "hardware": {"gpu": "H100"}})

@@ -11,7 +11,7 @@ from rich.text import Text
 from grpo_rlvr.models.check import ChangedDefault, CheckResult
 from grpo_rlvr.models.common import Interval
 from grpo_rlvr.models.environment import Environment
-from grpo_rlvr.models.memory import MemoryEstimate, MemoryMeasurement
+from grpo_rlvr.models.memory import Alternative, Lever, MemoryEstimate, MemoryMeasurement
 from grpo_rlvr.models.reading import ReadingStatus
 from grpo_rlvr.models.recommend import Comparison, Recommendation
 from grpo_rlvr.models.report import ReportWritten
@@ -25,6 +25,7 @@ COLOURS = {
 }  # fmt: skip
 # Facts named in the line on rules that wait; the whole list is `missing_facts` of the JSON.
 MOST_MISSED = 5
+VERDICTS = ("fits", "tight", "does_not_fit", "unknown")
 console = Console(highlight=False, soft_wrap=False)
 
 
@@ -126,18 +127,47 @@ def memory(result: MemoryEstimate) -> None:
         (phase.name, f"{phase.peak_gb:.1f}", ", ".join(f"{t.name} {t.gb:.1f}" for t in _largest(phase.terms)))
         for phase in result.phases
     ))  # fmt: skip
-    table(("lever", "change", "saves GB", "then", "cost"), (
-        (lever.change, _change(lever.set, lever.unset), f"{lever.saves_gb:.1f}", lever.verdict, lever.cost)
-        for lever in result.levers[:8]
-    ), "Levers in the config")  # fmt: skip
-    table(("change", "saves GB", "then", "cost"), (
-        (other.change, f"{other.saves_gb:.1f}", other.verdict, other.cost) for other in result.alternatives[:6]
-    ), "Outside the config")  # fmt: skip
+    _pool(result)
+    _lines("Notes", result.notes)
+    _levers(result)
     if result.solved:
         table(("solved", "value"), result.solved.model_dump(exclude={"notes"}).items())
         _lines("Solved with", result.solved.notes)
     _lines("Assumed", (f"{a.input} = {a.value!r}: {a.to_know}" for a in result.assumed))
-    _lines("Notes", result.notes)
+
+
+def _pool(result: MemoryEstimate) -> None:
+    pool = result.vllm
+    if pool is not None and pool.pool_gb:
+        console.print(
+            f"vLLM's share is {pool.pool_gb:.1f} GB: it needs {pool.needs_gb:.1f} to start, and holds {pool.sequences} "
+            f"of {pool.wanted_sequences} sequences at full length"
+        )
+
+
+def _levers(result: MemoryEstimate) -> None:
+    """The changes that help, as lines: names of options stay whole. Few where nothing has to change."""
+    fits = result.verdict == "fits"
+    # What lets it fit comes first.
+    ranked = sorted(result.levers, key=lambda lever: (not lever.safe, VERDICTS.index(lever.verdict)))
+    inside, outside = ranked[: 3 if fits else 8], result.alternatives[: 0 if fits else 6]
+    if inside:
+        console.print(f"[bold]Levers in the config{', should you need room' if fits else ''}[/]")
+    for lever in inside:
+        console.print(f"  - {escape(_saved(lever))}\n    [green]{escape(_change(lever.set, lever.unset))}[/]")
+        console.print(f"    [dim]{escape(lever.cost)}[/]")
+    if outside:
+        console.print("[bold]Outside the config[/]")
+    for other in outside:
+        console.print(f"  - {escape(_saved(other))}\n    [dim]{escape(other.cost)}[/]")
+    more = len(result.levers) + len(result.alternatives) - len(inside) - len(outside)
+    if more:
+        console.print(f"  {more} more with --json")
+
+
+def _saved(change: Lever | Alternative) -> str:
+    saves = f"saves {change.saves_gb:.1f} GB, then" if change.saves_gb >= 0.05 else "then"
+    return f"{change.change}: {saves} {change.verdict}"
 
 
 def measurement(result: MemoryMeasurement) -> None:

@@ -98,14 +98,12 @@ def _pool(computed: Computed) -> Pool | None:
     plan = computed.plan
     if plan.engine.mode == "none":
         return None
-    sequence = t.engine_sequence(plan)
-    room = computed.pool - t.engine_weights(plan) - c.VLLM_WORK_GB * c.GB
     return Pool(
         pool_gb=_gb(computed.pool) if plan.devices.memory_gb else 0.0,
         needs_gb=_gb(computed.pool_needs),
         weights_gb=_gb(t.engine_weights(plan)),
-        sequences=max(int(room / sequence), 0),
-        wanted_sequences=plan.generated * plan.engine.tensor_parallel,
+        sequences=computed.sequences,
+        wanted_sequences=computed.wanted_sequences,
         max_length=plan.engine.max_length,
     )
 

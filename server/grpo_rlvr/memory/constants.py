@@ -10,6 +10,9 @@ GB = 1e9
 # The estimator's own lean side: against an estimator calibrated on A100 and L4 runs it answers 1 to 7 % lower, and
 # that one's worst under-prediction is 8.9 %. So the last tenth of a card is not promised.
 FITS_SHARE = 0.90
+# vLLM's cache holds whole sequences at full length; answers end before the limit, so that room for half of them is room
+# for all. With less, some wait for others to end.
+QUEUE_SHARE = 0.5
 
 # Caching allocator: reserved over allocated, one GPU and several (specs.py of agilerl-arena 1.29.0, measured there).
 RESERVED_ONE_GPU = 1.05

@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from grpo_rlvr.errors import InputError, nearest
+from grpo_rlvr.errors import InputError
 from grpo_rlvr.memory import known
 from grpo_rlvr.memory.checks import flag, integer, number
 from grpo_rlvr.memory.modelfile import find_config
+from grpo_rlvr.memory.names import hint
 from grpo_rlvr.memory.shape import GATED_TOWERS, PLAIN_MLP, QK_NORM, QKV_BIAS, QUERY_GATE, LinearAttention, ModelFacts
 from grpo_rlvr.models.setup import Setup
 from grpo_rlvr.workspace import Workspace
@@ -54,7 +55,7 @@ def resolve_facts(setup: Setup, workspace: Workspace | None = None) -> Resolved:
             remedy="Give model.name (e.g. 'Qwen/Qwen3-8B'), model.path (a folder with config.json), or model.params_b.",
         )
     raise InputError(
-        f"unknown model '{name[:120]}'{nearest(known.normalise(name), known.KNOWN)}",
+        f"unknown model '{name[:120]}'{hint(name)}",
         where="setup.model.name",
         remedy="Give model.path (a folder with config.json), the numbers (layers, hidden, heads, kv_heads, "
         "intermediate, vocab), or at least model.params_b in billions.",

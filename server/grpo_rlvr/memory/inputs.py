@@ -186,10 +186,10 @@ def _quantized(reader: Reader) -> str:
 
 
 def _lora(reader: Reader, quantized: str) -> Lora | None:
-    peft_config = reader.setup.sections.get("peft_config")
     model = reader.setup.section("model")
     stated = model.get("peft")
-    if isinstance(peft_config, Mapping) and stated is None:
+    where, details = _lora_details(reader.setup)
+    if details is not None and (stated is None or isinstance(stated, Mapping)):
         stated = True
     if stated is None and (model.get("lora_r") is not None or model.get("adapter")):
         stated = True
@@ -202,25 +202,37 @@ def _lora(reader: Reader, quantized: str) -> Lora | None:
         stated = stated.lower() not in ("", "none", "full", "false")
     if not stated:
         return None
-    details = peft_config if isinstance(peft_config, Mapping) else {}
-    rank = details.get("r", model.get("lora_r"))
-    targets = details.get("target_modules", model.get("lora_targets"))
+    rank, targets = (details or {}).get("r"), (details or {}).get("target_modules")
+    ranked, aimed = f"{where}.r", f"{where}.target_modules"
+    if rank is None:
+        rank, ranked = model.get("lora_r"), "setup.model.lora_r"
+    if targets is None:
+        targets, aimed = model.get("lora_targets"), "setup.model.lora_targets"
     if rank is None:
         rank = 16
         reader.assume("model.lora_r", rank, "r of the LoraConfig")
     if targets is None:
         targets = "all-linear"
         reader.assume("model.lora_targets", targets, "target_modules of the LoraConfig")
-    return Lora(integer(rank, "setup.model.lora_r", minimum=1, maximum=65_536), _targets(targets))
+    return Lora(integer(rank, ranked, minimum=1, maximum=65_536), _targets(targets, aimed))
 
 
-def _targets(value: Any) -> tuple[str, ...]:
+def _lora_details(setup: Setup) -> tuple[str, Mapping[str, Any] | None]:
+    """The LoraConfig's arguments as far as they are stated, and where: peft_config, or model.peft as an object."""
+    for where in ("peft_config", "model.peft"):
+        value = setup.get(where)
+        if isinstance(value, Mapping):
+            return f"setup.{where}", value
+    return "setup.peft_config", None
+
+
+def _targets(value: Any, where: str) -> tuple[str, ...]:
     if value == "all-linear":
         return ALL_LINEAR
     if isinstance(value, str):
         value = [part.strip() for part in value.replace("|", ",").split(",")]
     if not isinstance(value, list | tuple | set) or not all(isinstance(part, str) for part in value):
-        raise InputError("must be 'all-linear' or a list of module names", where="setup.model.lora_targets")
+        raise InputError("must be 'all-linear' or a list of module names", where=where)
     known = tuple(
         name for name in (*ALL_LINEAR, "lm_head", "embed_tokens") if any(part.endswith(name) for part in value)
     )

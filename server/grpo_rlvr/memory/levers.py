@@ -4,14 +4,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from grpo_rlvr.memory import constants as c
 from grpo_rlvr.memory import terms as t
-from grpo_rlvr.memory.phases import Computed
+from grpo_rlvr.memory.phases import Computed, share_for
 from grpo_rlvr.memory.plan import Plan
 from grpo_rlvr.models.memory import Alternative, Lever
 from grpo_rlvr.models.setup import Setup
 
 # Below this a lever is not worth a line.
 MIN_SAVING_GB = 0.05
+# From best to worst.
+VERDICTS = ("fits", "tight", "does_not_fit")
 Again = Callable[..., Computed]
 
 
@@ -37,8 +40,7 @@ def find_levers(now: Computed, config: Mapping[str, Any], again: Again) -> list[
     for change in _candidates(now, config):
         after = again(change.apply(config))
         saved = now.peak_gb - after.peak_gb
-        mended = now.pool_too_small and not after.pool_too_small
-        if saved < MIN_SAVING_GB and not mended:
+        if saved < MIN_SAVING_GB and not _better(after, now):
             continue
         levers.append(
             Lever(
@@ -53,6 +55,12 @@ def find_levers(now: Computed, config: Mapping[str, Any], again: Again) -> list[
             )
         )
     return sorted(levers, key=lambda lever: (not lever.safe, -lever.saves_gb))
+
+
+def _better(after: Computed, now: Computed) -> bool:
+    if "unknown" in (after.verdict, now.verdict):
+        return False
+    return VERDICTS.index(after.verdict) < VERDICTS.index(now.verdict)
 
 
 def _candidates(now: Computed, config: Mapping[str, Any]) -> Iterator[Change]:
@@ -140,21 +148,21 @@ def _engine(now: Computed, config: Mapping[str, Any]) -> Iterator[Change]:
 
 def _pool_size(now: Computed) -> Iterator[Change]:
     plan = now.plan
-    memory = plan.devices.memory_gb
-    if not memory:
+    if not plan.devices.memory_gb:
         return
-    wanted = t.engine_sequence(plan) * (plan.generated * plan.engine.tensor_parallel - 1)
+    more = t.generated_sequence(plan) * (now.wanted_sequences - 1)
+    safe = now.pool_needs / c.FITS_SHARE
     seen = set()
-    for share, text, cost in (
-        ((now.pool_needs + wanted) / 1e9 / memory, "room for all sequences at once", "None in speed."),
-        (now.pool_needs / 1e9 / memory, "room for one sequence at a time", "Generation is queued, so slower."),
+    for size, text, cost in (
+        (max(now.pool_needs + more, safe), "room for all sequences at once", "None in speed."),
+        (now.pool_needs, "room for one sequence at a time", "Generation is queued, so slower."),
     ):
-        # Rounded up to a hundredth, with one to spare.
-        utilization = min(int(share * 100 + 1.999) / 100, 1.0)
+        utilization = share_for(plan, size)
         if utilization in seen:
             continue
         seen.add(utilization)
-        if utilization < plan.engine.utilization or (now.pool_too_small and utilization < 0.95):
+        short = now.pool_too_small or now.pool_tight
+        if utilization < plan.engine.utilization or (short and utilization < 0.95):
             yield Change(
                 f"vLLM's share {plan.engine.utilization:g} -> {utilization:g} ({text})", cost,
                 {"vllm_gpu_memory_utilization": utilization},

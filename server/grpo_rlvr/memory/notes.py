@@ -2,7 +2,7 @@
 
 from grpo_rlvr.memory import constants as c
 from grpo_rlvr.memory import terms as t
-from grpo_rlvr.memory.phases import Computed
+from grpo_rlvr.memory.phases import Computed, share_for
 from grpo_rlvr.memory.plan import Plan
 
 
@@ -52,6 +52,7 @@ def _engine(computed: Computed) -> list[str]:
             f"{computed.pool_needs / c.GB:.1f} GB for its weights, work space and one sequence of "
             f"{plan.engine.max_length:,} tokens."
         )
+    notes += _pool(computed)
     if plan.engine.mode == "colocate" and memory and computed.totals["start"] / c.GB > memory:
         notes.append("vLLM refuses to start: the policy is on the card already, and free memory is below its share.")
     if plan.engine.sleep and computed.totals["generation"] > computed.totals["training"]:
@@ -66,6 +67,31 @@ def _engine(computed: Computed) -> list[str]:
             "The vLLM server's GPUs are not part of this estimate; it must run on other GPUs than the trainer."
         )
     return notes
+
+
+def _pool(computed: Computed) -> list[str]:
+    plan = computed.plan
+    if plan.engine.mode != "colocate" or not plan.devices.memory_gb or computed.pool_too_small:
+        return []
+    notes = []
+    if computed.pool_needs > c.FITS_SHARE * computed.pool:
+        notes.append(
+            f"vLLM's share of {computed.pool / c.GB:.2f} GB has less than a tenth to spare over the "
+            f"{computed.pool_needs / c.GB:.2f} GB it needs to start: it may refuse. A share of "
+            f"{share_for(plan, computed.pool_needs / c.FITS_SHARE):g} is safe."
+        )
+    held, wanted = computed.sequences, computed.wanted_sequences
+    if held < wanted:
+        each = min(plan.prompt + plan.completion, plan.engine.max_length)
+        notes.append(
+            f"Generation is queued: vLLM's cache holds {_sequences(held)} of {each:,} tokens at a time, of {wanted} "
+            "wanted; shorter answers leave room for more."
+        )
+    return notes
+
+
+def _sequences(count: int) -> str:
+    return "one sequence" if count == 1 else f"{count} sequences"
 
 
 def _weights(plan: Plan) -> list[str]:

@@ -52,12 +52,37 @@ class Computed:
         """Whether vLLM refuses to start because its share cannot hold its weights and one full sequence."""
         return self.plan.engine.mode == "colocate" and 0 < self.pool < self.pool_needs
 
+    @property
+    def wanted_sequences(self) -> int:
+        """Sequences that one generation asks an engine for at once."""
+        return self.plan.generated * self.plan.engine.tensor_parallel
+
+    @property
+    def sequences(self) -> int:
+        """Sequences of this run's full length that vLLM's cache holds at once."""
+        room = self.pool - t.engine_weights(self.plan) - c.VLLM_WORK_GB * c.GB
+        return max(int(room / t.generated_sequence(self.plan)), 0)
+
+    @property
+    def pool_tight(self) -> bool:
+        """Whether vLLM starts but has under a tenth of its share to spare, or keeps most sequences waiting."""
+        if self.plan.engine.mode != "colocate" or not self.plan.devices.memory_gb or self.pool_too_small:
+            return False
+        queued = self.sequences < c.QUEUE_SHARE * self.wanted_sequences
+        return queued or self.pool_needs > c.FITS_SHARE * self.pool
+
     def _peak_but(self, left_out: str) -> float:
         return max(total for name, total in self.totals.items() if name != left_out) / c.GB
 
     @property
     def verdict(self) -> Verdict:
-        """fits up to 90 % of the card, tight up to 100 %."""
+        """fits up to 90 % of the card and of vLLM's share of it, tight up to 100 %."""
+        found = self.card_verdict
+        return "tight" if found == "fits" and self.pool_tight else found
+
+    @property
+    def card_verdict(self) -> Verdict:
+        """The verdict but for how full vLLM's share is."""
         memory = self.plan.devices.memory_gb
         if not memory:
             return "unknown"
@@ -74,6 +99,11 @@ class Computed:
         whole = t.whole_sync(self.plan)
         total = self.totals.get("weight_sync", 0.0) - self.phases.get("weight_sync", {}).get("sync_transient", 0.0)
         return whole > 0 and total + whole > self.plan.devices.memory_gb * c.GB > 0
+
+
+def share_for(plan: Plan, size: float) -> float:
+    """Return the vllm_gpu_memory_utilization that gives so many bytes, rounded up to a hundredth with one to spare."""
+    return min(int(size / c.GB / plan.devices.memory_gb * 100 + 1.999) / 100, 1.0)
 
 
 def allocator_factor(plan: Plan) -> float:

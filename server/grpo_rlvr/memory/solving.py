@@ -30,7 +30,8 @@ def solve(
 ) -> MemoryEstimate:
     """Estimate, and find the largest batch, completion and model and the smallest card and count that fit.
 
-    Each value is sought alone, everything else as given; "fits" is the verdict, so at most 90 % of the card.
+    Each value is sought alone, everything else as given; "fits" is at most 90 % of the card. vLLM's share is held as
+    it is, so how full it is does not count.
 
     Raises:
         InputError: as `estimate`.
@@ -65,8 +66,8 @@ def solve_plan(plan: Plan) -> Solved:
 
 
 def fits(plan: Plan) -> bool:
-    """Return whether a plan's verdict is fits."""
-    return compute(plan).verdict == "fits"
+    """Return whether a plan fits its cards."""
+    return compute(plan).card_verdict == "fits"
 
 
 def with_completion(plan: Plan, tokens: int) -> Plan:

@@ -1,6 +1,5 @@
 """What a model's folder, hub cache or name says about it, for tools that need it in passing. No network."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -9,15 +8,11 @@ from grpo_rlvr.errors import UserError
 from grpo_rlvr.memory import known
 from grpo_rlvr.memory.facts import from_config, resolve_facts
 from grpo_rlvr.memory.modelfile import find_local_config
+from grpo_rlvr.memory.names import VISION_NAME
 from grpo_rlvr.models.setup import Setup
 from grpo_rlvr.workspace import Workspace
 
 VISION_KEYS = ("vision_config", "vision_tower", "image_token_id", "image_token_index")
-VISION_NAME = re.compile(
-    r"(?:^|[-_/.\d])(?:vl|vlm|vision|llava|internvl|pixtral|paligemma|idefics\d?|smolvlm\d?|molmo|minicpm-v|moondream\d?|mllama"
-    r"|qvq|ovis\d?|fuyu|glm-4\.\dv|glm-4v)(?:$|[-_/.\d])",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True)

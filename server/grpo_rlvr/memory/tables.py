@@ -68,10 +68,16 @@ def run(
     first = estimate(config, Setup(sections), trl_version=version)
     if placement != "colocate" or "vllm_gpu_memory_utilization" in over or card is None or first.vllm is None:
         return first
-    # The pool is sized for the weights and one sequence of each prompt of the batch, not left at 0.3.
-    share = (first.vllm.needs_gb + (BATCH - 1) * _sequence_gb(first)) / card.memory_gb
-    config["vllm_gpu_memory_utilization"] = min(max(round(share + 0.005, 2), 0.01), 1.0)
-    return estimate(config, Setup(sections), trl_version=version)
+    # The pool is not left at 0.3: it gets a tenth to spare and room for half of a generation's sequences, or, where the
+    # card has no room for that, for those of one batch.
+    needs = first.vllm.needs_gb
+    half = needs + c.QUEUE_SHARE * first.vllm.wanted_sequences * _sequence_gb(first)
+    for size in (max(half, needs / c.FITS_SHARE), needs + (BATCH - 1) * _sequence_gb(first)):
+        config["vllm_gpu_memory_utilization"] = min(max(round(size / card.memory_gb + 0.005, 2), 0.01), 1.0)
+        answer = estimate(config, Setup(sections), trl_version=version)
+        if answer.verdict != "does_not_fit":
+            break
+    return answer
 
 
 def _sequence_gb(answer: MemoryEstimate) -> float:

@@ -365,5 +365,13 @@ def engine_weights(plan: Plan) -> float:
 
 def engine_sequence(plan: Plan) -> float:
     """vLLM's cache of one sequence of the full length, on one of its GPUs."""
-    shards = min(plan.engine.tensor_parallel, plan.facts.kv_heads)
-    return kv_bytes_per_token(plan) * plan.engine.max_length / shards
+    return _engine_cache(plan, plan.engine.max_length)
+
+
+def generated_sequence(plan: Plan) -> float:
+    """The same of one sequence as long as this run makes it: prompt and completion, never beyond the engine's limit."""
+    return _engine_cache(plan, min(plan.prompt + plan.completion, plan.engine.max_length))
+
+
+def _engine_cache(plan: Plan, tokens: int) -> float:
+    return kv_bytes_per_token(plan) * tokens / min(plan.engine.tensor_parallel, plan.facts.kv_heads)

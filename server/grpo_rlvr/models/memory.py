@@ -122,8 +122,9 @@ class MemoryEstimate(Model):
     """Will it fit, what dominates, which lever first."""
 
     verdict: Verdict = Field(
-        description="fits: at most 90 % of the card; tight: up to 100 %, or it hangs on a TRL version that is "
-        "not stated (the first note says so); does_not_fit; unknown: no card known."
+        description="fits: at most 90 % of the card and of vLLM's share of it, which holds half the sequences or more; "
+        "tight: up to 100 %, or it hangs on a TRL version that is not stated (the notes say so); does_not_fit; "
+        "unknown: no card known."
     )
     peak_gb: float = Field(description="Highest phase in GB on one GPU (host memory on a CPU).", ge=0)
     card_gb: float | None = Field(description="Memory of one GPU in GB, None when unknown.")

@@ -154,7 +154,18 @@ def parse_setup(raw: Any) -> Setup:
                 remedy=f"Known keys: {', '.join(KNOWN)}.",
             )
         unused += _unused_keys(key, value)
-    return Setup(dict(raw), tuple(unused))
+    return Setup(_with_peft_config(raw), tuple(unused))
+
+
+def _with_peft_config(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """The sections, with LoRA arguments that stand in model.peft where everything reads them: in peft_config."""
+    sections = dict(raw)
+    model = raw.get("model")
+    if isinstance(model, Mapping) and isinstance(model.get("peft"), Mapping):
+        sections["model"] = {**model, "peft": True}
+        if sections.get("peft_config") is None:
+            sections["peft_config"] = dict(model["peft"])
+    return sections
 
 
 def _unused_keys(section: str, value: Any) -> list[str]:
