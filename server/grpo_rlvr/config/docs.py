@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
+from grpo_rlvr.config.history import PAGE, arguments_page
 from grpo_rlvr.config.rule import Example, Rule
 from grpo_rlvr.config.rules import RULES
 from grpo_rlvr.config.tables import known_versions
@@ -36,7 +37,7 @@ def explain(rule_id: str) -> str:
 
 def render_docs() -> dict[str, str]:
     """Return every generated page: path relative to the project root -> text."""
-    pages = {str(FOLDER / "README.md"): _index()}
+    pages = {str(FOLDER / "README.md"): _index(), PAGE: arguments_page()}
     for family, rules in _families():
         pages[str(FOLDER / f"{family}.md")] = _page(family, rules)
     return pages
