@@ -5,11 +5,17 @@ import json
 import math
 import re
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
+from grpo_rlvr.metrics.names import meaning
 from grpo_rlvr.metrics.parsing.values import MISSING_WORDS, NUMBER, read_number
 
 Row = dict[str, Any]
+
+# Quantities that say where a row is, not how training goes: they do not make a line a row of metrics.
+_POSITION = frozenset({"step", "epoch", "learning_rate", "num_tokens", "step_time", "prompt_length", "other"})
+_SUMMARY = frozenset({"train_runtime", "train_samples_per_second", "train_steps_per_second"})
 
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _VERL = re.compile(r"\bstep:(?P<step>\d+)\s+-\s+(?P<rest>.*)$")
@@ -250,3 +256,26 @@ def is_number_or_blank(cell: str) -> bool:
 def is_finite(value: float | None) -> bool:
     """True for a number that is neither missing, nan nor infinite."""
     return value is not None and math.isfinite(value)
+
+
+def kind_of(row: Row) -> str:
+    """`train`, `eval`, `summary` (the closing line of a run) or `none`."""
+    if _SUMMARY & set(row):
+        return "summary"
+    known = [found for name in row if (found := meaning(str(name)))]
+    informative = [found for found in known if found.quantity not in _POSITION]
+    if not informative:
+        return "none"
+    return "eval" if all(found.evaluation for found in informative) else "train"
+
+
+def split_lines(text: str) -> Iterator[str]:
+    """Lines of a text, one at a time, so that a pasted log is not held twice."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start)
+        if end < 0:
+            yield text[start:]
+            return
+        yield text[start:end]
+        start = end + 1

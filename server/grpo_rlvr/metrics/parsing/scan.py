@@ -1,7 +1,7 @@
 """Reading a log line by line, in bounded memory, without knowing beforehand who printed it."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from html import unescape
 from itertools import pairwise
@@ -9,12 +9,9 @@ from itertools import pairwise
 from grpo_rlvr.metrics.names import meaning
 from grpo_rlvr.metrics.parsing import lines as shapes
 from grpo_rlvr.metrics.parsing.columns import Columns
-from grpo_rlvr.metrics.parsing.lines import Row
+from grpo_rlvr.metrics.parsing.lines import Row, kind_of
 from grpo_rlvr.metrics.parsing.tables import OpenTable, Table, header_of, is_ellipsis, is_rule, row_of
 
-# Quantities that say where a row is, not how training goes: they do not make a line a row of metrics.
-_POSITION = frozenset({"step", "epoch", "learning_rate", "num_tokens", "step_time", "prompt_length", "other"})
-_SUMMARY = frozenset({"train_runtime", "train_samples_per_second", "train_steps_per_second"})
 # Lines quoted back as not understood; all are counted.
 UNREAD_SHOWN = 20
 # An object printed over several lines is joined up to here.
@@ -286,10 +283,10 @@ class Scanner:
 
     def _hold_text(self, row: Row, number: int) -> bool:
         """Keep a row of text until the next line: names of one step are often printed over two lines."""
-        if _kind(row) == "none":
+        if kind_of(row) == "none":
             return False
         adjacent = self._text_row and number == self._text_line + 1 and not self._text_row.keys() & row.keys()
-        if adjacent and "step" not in {name.lower() for name in row} and _kind(row) == _kind(self._text_row):
+        if adjacent and "step" not in {name.lower() for name in row} and kind_of(row) == kind_of(self._text_row):
             self._text_row |= row
             self._text_line = number
             return True
@@ -358,7 +355,7 @@ class Scanner:
         if kind is None:
             if len(self._shapes) > 5000:
                 self._shapes.clear()
-            kind = self._shapes[layout] = _kind(row)
+            kind = self._shapes[layout] = kind_of(row)
         if kind == "none":
             return False
         if kind == "summary":
@@ -390,32 +387,9 @@ def _same_names(one: Row, other: Row) -> bool:
     return len(one.keys() & other.keys()) * 2 > max(len(one), len(other))
 
 
-def _kind(row: Row) -> str:
-    """`train`, `eval`, `summary` (the closing line of a run) or `none`."""
-    if _SUMMARY & set(row):
-        return "summary"
-    known = [found for name in row if (found := meaning(str(name)))]
-    informative = [found for found in known if found.quantity not in _POSITION]
-    if not informative:
-        return "none"
-    return "eval" if all(found.evaluation for found in informative) else "train"
-
-
 def scan_lines(lines: Iterable[str]) -> Scan:
     """Read all lines of a log."""
     scanner = Scanner()
     for number, line in enumerate(lines, 1):
         scanner.feed(line.rstrip("\n"), number)
     return scanner.result()
-
-
-def split_lines(text: str) -> Iterator[str]:
-    """Lines of a text, one at a time, so that a pasted log is not held twice."""
-    start = 0
-    while start < len(text):
-        end = text.find("\n", start)
-        if end < 0:
-            yield text[start:]
-            return
-        yield text[start:end]
-        start = end + 1

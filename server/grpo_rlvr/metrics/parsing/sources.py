@@ -7,7 +7,8 @@ from typing import Any
 
 from grpo_rlvr.errors import InputError, MissingPackageError, NotFoundError
 from grpo_rlvr.metrics.parsing.assemble import ParsedLog, assemble
-from grpo_rlvr.metrics.parsing.scan import Scan, Scanner, scan_lines, split_lines
+from grpo_rlvr.metrics.parsing.lines import split_lines
+from grpo_rlvr.metrics.parsing.scan import Scan, Scanner, scan_lines
 from grpo_rlvr.metrics.parsing.wandb_file import history_rows
 
 # A trainer_state.json is read whole; a longer run keeps its log as lines.
