@@ -58,6 +58,28 @@ def test_one_cause_makes_one_finding() -> None:
     assert rules(both) == ["both-rollout-sizes-set"]
 
 
+@pytest.mark.parametrize(
+    ("config", "wrong"),
+    [
+        ({"eval_strategy": None, "per_device_eval_batch_size": None}, "eval_strategy"),
+        ({"use_vllm": "yes", "top_p": None}, "use_vllm"),
+        ({"save_strategy": 5, "save_steps": None, "learning_rate": "fast"}, "learning_rate"),
+    ],
+)
+def test_an_option_that_cannot_be_judged_hides_no_other_one(config: dict[str, Any], wrong: str) -> None:
+    found = check(config, EMPTY).findings
+    assert wrong in [finding.fields[0] for finding in found if finding.rule == "value-of-wrong-type"]
+
+
+@pytest.mark.parametrize(
+    "line", ["eval_strategy=pick(), per_device_eval_batch_size=0", "max_steps=pick(), num_train_epochs=-1"]
+)
+def test_a_range_that_hangs_on_an_unread_value_hides_no_other_one(line: str) -> None:
+    loaded = load_config(f"from trl import GRPOConfig\nGRPOConfig({line}, num_iterations=0)\n", "train.py")
+    found = check(loaded.config, EMPTY, trl_version="1.16.0", loaded=loaded).findings
+    assert [finding.fields[0] for finding in found if finding.rule == "value-out-of-range"] == ["num_iterations"]
+
+
 def test_changed_defaults_between_two_versions_are_listed_for_unset_options_only() -> None:
     changes = check(
         {"beta": 0.0, "use_vllm": True}, EMPTY, trl_version="1.16.0", from_version="0.18.0"

@@ -7,7 +7,7 @@ from grpo_rlvr.config.facts import Facts
 from grpo_rlvr.config.rule import PASS, Example, Fail, Outcome, fail, rule
 from grpo_rlvr.config.tables import Table
 from grpo_rlvr.config.typecheck import as_typed, types_of, wrongly_typed
-from grpo_rlvr.config.view import ConfigView
+from grpo_rlvr.config.view import ConfigView, Unknown
 from grpo_rlvr.errors import nearest
 
 # Words that people write for what is a combination of options here: (field, value) -> (settings, what it is).
@@ -158,7 +158,7 @@ def value_of_wrong_type(config: ConfigView, facts: Facts, table: Table) -> Outco
     found = []
     for name, wanted in wrongly_typed(config.given, table).items():
         value = config.given[name]
-        if value is None and _left_unread(name, config, facts):
+        if value is None and _may_be_unread(name, config, facts):
             continue
         kind = {"str": "text", "dict": "object", "NoneType": "null"}.get(type(value).__name__, type(value).__name__)
         converted = as_typed(value, types_of(table.fields[name]))
@@ -184,6 +184,14 @@ def value_of_wrong_type(config: ConfigView, facts: Facts, table: Table) -> Outco
 
 def _is_ratio(value: float, config: ConfigView) -> bool:
     return 0 < value < 1 and config.exists("warmup_ratio") and not config.has("warmup_ratio")
+
+
+def _may_be_unread(name: str, config: ConfigView, facts: Facts) -> bool:
+    # Where the switch beside it is unknown itself, nothing is said of this option; the other ones are judged.
+    try:
+        return _left_unread(name, config, facts)
+    except Unknown:
+        return True
 
 
 def _left_unread(name: str, config: ConfigView, facts: Facts) -> bool:
@@ -262,14 +270,22 @@ def value_out_of_range(config: ConfigView, facts: Facts) -> Outcome:
         bounds = RANGES.get(name)
         if bounds is None or name in config.broken or not config.exists(name):
             continue
-        if name == "num_train_epochs" and (config.integer("max_steps") or 0) > 0:
-            continue  # max_steps alone decides, and -1 is a usual way to say so
-        if name in ("per_device_eval_batch_size", "num_generations_eval") and not facts.evaluates_at_all:
+        if _may_be_idle(name, config, facts):
             continue
         if isinstance(value, int | float) and not isinstance(value, bool) and not bounds.holds(value):
             message = f"{name}={value!r} is out of range: it must be {bounds}.{_special(name, value)}"
             found.append(fail(name, value=value, message=message))
     return found or PASS
+
+
+def _may_be_idle(name: str, config: ConfigView, facts: Facts) -> bool:
+    try:
+        if name == "num_train_epochs":
+            # max_steps alone decides, and -1 is a usual way to say so.
+            return (config.integer("max_steps") or 0) > 0
+        return name in ("per_device_eval_batch_size", "num_generations_eval") and not facts.evaluates_at_all
+    except Unknown:
+        return True
 
 
 def _special(name: str, value: float) -> str:
