@@ -198,6 +198,23 @@ def test_a_stated_fact_is_missed_no_more() -> None:
     assert not {"dataset.columns", "dataset.rows", "rewards"} & set(found) and "model.peft" in found
 
 
+@pytest.mark.parametrize(
+    ("setup", "fact"),
+    [
+        ({"peft_config": {"r": 8}}, "model.peft"),
+        ({"model": {"lora_r": 8}}, "model.peft"),
+        ({"model": {"peft": {"r": 8}}}, "model.peft"),
+        ({"hardware": {"gb_each": 24}}, "hardware.gpu_mem_gb"),
+        ({"launch": {"command": "CUDA_VISIBLE_DEVICES=0 python t.py"}}, "hardware.cuda_visible_devices"),
+        ({"model": {"heads": 16}}, "model.num_attention_heads"),
+    ],
+)
+def test_a_fact_stated_in_another_usual_way_is_not_missed(setup: dict[str, Any], fact: str) -> None:
+    config = {"use_vllm": True, "vllm_tensor_parallel_size": 2}
+    assert fact in check(config, EMPTY).missing_facts
+    assert fact not in check(config, parse_setup(setup)).missing_facts
+
+
 @pytest.mark.parametrize("config", [{}, {"use_vllm": True}, {"use_vllm": True, "vllm_mode": "server"}])
 def test_every_reason_that_something_is_not_stated_names_the_fact(config: dict[str, Any]) -> None:
     result = check(config, EMPTY)

@@ -37,6 +37,13 @@ MAX_FIX_ROUNDS = 5
 # A dotted path of the setup in a rule's reason; the list of rewards is one fact, whatever of it is asked for.
 FACT = re.compile(r"\b(?:(?:model|hardware|dataset|versions|vllm_server|launch)\.\w+(?:\.\w+)*|rewards(?:\[\]\.\w+)?)")
 
+# Paths that state a fact too.
+SAME_FACT = {
+    "hardware.gpu_mem_gb": ("hardware.gb_each",), "model.name": ("model.path",), "model.class": ("model.moe",),
+    "model.kv_heads": ("model.num_key_value_heads",), "model.num_attention_heads": ("model.heads",),
+    "model.head_dim": ("model.hidden",),
+}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Inputs:
@@ -105,7 +112,7 @@ def check(
         unread=sorted(unread),
         notes=list(loaded.notes) if loaded else [],
         not_applicable=verdicts.not_applicable,
-        missing_facts=missing_facts(verdicts.not_applicable, inputs.setup),
+        missing_facts=missing_facts(verdicts.not_applicable, inputs),
     )
     if deep is not None:
         from grpo_rlvr.config.deep import deep_check
@@ -142,12 +149,25 @@ def resolve_transformers(inputs: Inputs) -> tuple[str, str]:
     )
 
 
-def missing_facts(reasons: Mapping[str, str], setup: Setup) -> dict[str, int]:
+def missing_facts(reasons: Mapping[str, str], inputs: Inputs) -> dict[str, int]:
     """Return the setup facts that are not stated, with the number of rules that wait for each, the most first."""
-    waiting = Counter(
-        fact for reason in reasons.values() for fact in {*FACT.findall(reason)} if setup.get(fact) is None
-    )
-    return dict(sorted(waiting.items(), key=lambda entry: (-entry[1], entry[0])))
+    waiting = Counter(fact for reason in reasons.values() for fact in {*FACT.findall(reason)})
+    missing = {fact: count for fact, count in waiting.items() if not _is_stated(fact, inputs)}
+    return dict(sorted(missing.items(), key=lambda entry: (-entry[1], entry[0])))
+
+
+def _is_stated(fact: str, inputs: Inputs) -> bool:
+    """Return whether a fact is stated, under its own path or in another of the usual ways."""
+    facts, setup = inputs.facts, inputs.setup
+    if setup.get(fact) is not None:
+        return True
+    if fact == "model.peft":
+        return facts.peft is not None
+    if fact == "hardware.num_processes":
+        return facts.processes_known
+    if fact == "hardware.cuda_visible_devices":
+        return facts.visible_devices is not None
+    return any(setup.get(other) is not None for other in SAME_FACT.get(fact, ()))
 
 
 def _changed_since(from_version: str, inputs: Inputs) -> list[ChangedDefault]:
