@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from grpo_rlvr.memory import terms
-from grpo_rlvr.memory.facts import from_config
+from grpo_rlvr.memory.configfile import from_config
 from grpo_rlvr.memory.inputs import read_plan
 from grpo_rlvr.memory.plan import Checkpoints, Plan
 from grpo_rlvr.models.setup import parse_setup

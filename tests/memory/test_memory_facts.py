@@ -10,7 +10,9 @@ import pytest
 
 from grpo_rlvr.errors import InputError, NotFoundError
 from grpo_rlvr.memory import describe, estimate, known
-from grpo_rlvr.memory.facts import facts_of_known, from_config, resolve_facts
+from grpo_rlvr.memory.configfile import from_config
+from grpo_rlvr.memory.facts import facts_of_known, resolve_facts
+from grpo_rlvr.memory.shape import COUNTED
 from grpo_rlvr.models.setup import parse_setup
 from grpo_rlvr.workspace import Workspace
 
@@ -69,19 +71,104 @@ def test_the_count_agrees_with_the_real_class_on_the_meta_device(row: str) -> No
     assert facts_of_known(row).counted_params == pytest.approx(_meta_count(shape), rel=0.001)
 
 
-@pytest.mark.parametrize(
-    "family",
-    ["qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "gpt_neox", "phi", "starcoder2", "gpt_oss", "qwen2_moe"],
-)
-def test_the_count_of_a_config_json_agrees_with_the_class(family: str) -> None:
+# What a class's default config does not show, as real checkpoints have it.
+REAL: dict[str, dict[str, Any]] = {
+    "glm4_moe": {"head_dim": 128, "attention_bias": True},
+    "lfm2": {"layer_types": ["conv", "conv", "full_attention", "conv"] * 4, "num_hidden_layers": 16},
+}
+
+
+def _class_and_count(family: str, **sizes: Any) -> tuple[int, int]:
+    """Return the parameters of a class on the meta device, and our count from its config.json."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    config = AutoConfig.for_model(family)
+    config = AutoConfig.for_model(family, **sizes)
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config)
     real = sum({id(parameter): parameter.numel() for parameter in model.parameters()}.values())
-    assert from_config(config.to_dict(), family, "test").params == pytest.approx(real, rel=0.001)
+    return real, from_config(config.to_dict(), family, "test").params
+
+
+@pytest.mark.parametrize("family", sorted(COUNTED))
+def test_the_count_of_a_config_json_agrees_with_the_class(family: str) -> None:
+    real, counted = _class_and_count(family, **REAL.get(family, {}))
+    assert counted == pytest.approx(real, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("family", "sizes"),
+    [
+        ("deepseek_v2", {"q_lora_rank": None, "first_k_dense_replace": 1, "num_experts_per_tok": 6}),
+        ("llama4_text", {"moe_layers": None, "interleave_moe_layer_step": 2}),
+        ("ernie4_5_moe", {"moe_layer_start_index": 3, "moe_layer_interval": 2}),
+        ("qwen3_moe", {"decoder_sparse_step": 2, "mlp_only_layers": [], "intermediate_size": 6144}),
+        ("glm4_moe", {"head_dim": 128, "use_qk_norm": True, "first_k_dense_replace": 3}),
+    ],
+)
+def test_layers_without_experts_are_counted_under_every_name(family: str, sizes: dict[str, Any]) -> None:
+    real, counted = _class_and_count(family, **sizes)
+    assert counted == pytest.approx(real, rel=0.001)
+
+
+def test_an_old_lfm2_config_names_its_attention_layers_by_number() -> None:
+    old = {
+        "model_type": "lfm2", "hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 32,
+        "num_key_value_heads": 8, "vocab_size": 65536, "block_ff_dim": 12288, "block_auto_adjust_ff_dim": True,
+        "block_ffn_dim_multiplier": 1.0, "block_multiple_of": 256, "conv_L_cache": 3,
+        "full_attn_idxs": [2, 5, 8, 10, 12, 14],
+    }  # fmt: skip
+    facts = from_config(old, "lfm2", "test")
+    assert facts.params == pytest.approx(1.1703e9, rel=0.001) and facts.attention_layers == 6
+
+
+def test_latent_attention_keeps_one_vector_a_token_in_vllm() -> None:
+    config = {
+        "model_type": "deepseek_v2", "hidden_size": 2048, "num_hidden_layers": 27, "num_attention_heads": 16,
+        "vocab_size": 102400, "intermediate_size": 10944, "moe_intermediate_size": 1408, "n_routed_experts": 64,
+        "n_shared_experts": 2, "num_experts_per_tok": 6, "first_k_dense_replace": 1, "kv_lora_rank": 512,
+        "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "tie_word_embeddings": False,
+    }  # fmt: skip
+    setup = parse_setup({"model": {"config": config, "peft": {"r": 16}}, "hardware": {"gpu": "H100"}})
+    answer = estimate({"use_vllm": True, "vllm_mode": "colocate", "vllm_max_model_length": 10_000}, setup)
+    assert answer.model.params_b == pytest.approx(15.706, abs=0.01)
+    assert answer.vllm is not None
+    assert answer.vllm.needs_gb - answer.vllm.weights_gb - 1 == pytest.approx(27 * 576 * 2 * 1e4 / 1e9, abs=0.01)
+
+
+HYBRID = {
+    "model_type": "falcon_h1", "hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 8,
+    "num_key_value_heads": 2, "head_dim": 128, "vocab_size": 32784, "intermediate_size": 2048,
+    "tie_word_embeddings": False,
+}  # fmt: skip
+
+
+def test_an_architecture_that_is_not_modelled_is_said_and_its_size_asked_for() -> None:
+    answer = estimate({}, parse_setup({"model": {"config": HYBRID}, "hardware": {"gpu": "H100"}}))
+    assert "'falcon_h1' is not modelled" in answer.notes[0]
+    assert any(entry.input == "model.params_b" for entry in answer.assumed)
+
+
+def test_the_stated_size_of_an_architecture_that_is_not_modelled_is_believed() -> None:
+    for size in (0.1, 5.0):
+        answer = estimate({}, parse_setup({"model": {"config": HYBRID, "params_b": size}, "hardware": {"gpu": "H100"}}))
+        assert answer.model.params_b == size
+        assert "Its size is as stated" in answer.notes[0]
+        assert not any(entry.input == "model.params_b" for entry in answer.assumed)
+
+
+def test_a_config_json_that_lacks_a_size_of_an_unknown_architecture_is_answered_by_the_stated_size() -> None:
+    config = {"model_type": "nemotron_h", "hidden_size": 4096, "vocab_size": 131072}
+    with pytest.raises(InputError, match=r"params_b") as caught:
+        resolve_facts(parse_setup({"model": {"config": config}}))
+    assert "missing" in str(caught.value)
+    resolved = resolve_facts(parse_setup({"model": {"config": config, "params_b": 8.1}}))
+    assert resolved.facts.params == 8_100_000_000 and resolved.assumed[0][0] == "model shape"
+
+
+def test_a_modelled_architecture_says_nothing_of_the_kind() -> None:
+    answer = estimate({}, parse_setup({"model": {"name": "Qwen/Qwen3-8B"}, "hardware": {"gpu": "H100"}}))
+    assert not any("not modelled" in note for note in answer.notes)
 
 
 VISION = {"qwen2_vl": "qwen2-vl-7b", "qwen2_5_vl": "qwen2.5-vl-7b", "qwen3_vl": "qwen3-vl-8b"}

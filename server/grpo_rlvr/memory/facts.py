@@ -8,17 +8,15 @@ from typing import Any
 from grpo_rlvr.errors import InputError
 from grpo_rlvr.memory import known
 from grpo_rlvr.memory.checks import flag, integer, number
-from grpo_rlvr.memory.modelfile import find_config
+from grpo_rlvr.memory.configfile import MAX_SIZE, from_config, head_width
+from grpo_rlvr.memory.modelfile import FoundConfig, find_config
 from grpo_rlvr.memory.names import hint
-from grpo_rlvr.memory.shape import GATED_TOWERS, PLAIN_MLP, QK_NORM, QKV_BIAS, QUERY_GATE, LinearAttention, ModelFacts
+from grpo_rlvr.memory.shape import COUNTED, QK_NORM, QKV_BIAS, QUERY_GATE, ModelFacts
 from grpo_rlvr.models.setup import Setup
 from grpo_rlvr.workspace import Workspace
 
 # The largest open model published by 2026 has about 2e12 parameters; beyond five times that a unit is wrong.
 MAX_PARAMS_B = 10_000.0
-MAX_SIZE = 10_000_000
-# `tie_word_embeddings` when config.json does not say (the class default in transformers 5.24).
-TIED_BY_DEFAULT = frozenset({"gemma", "gemma2", "gemma3", "gemma3_text", "gpt2", "smollm3"})
 
 
 @dataclass(frozen=True)
@@ -39,8 +37,7 @@ def resolve_facts(setup: Setup, workspace: Workspace | None = None) -> Resolved:
     name = _name(model)
     found = find_config(model, name, workspace)
     if found is not None:
-        facts = from_config(found.config, name or found.label, found.source)
-        return Resolved(_checked(_overridden(facts, model)))
+        return _from_file(found, model, name)
     row = known.find(name) if name else None
     if row is not None:
         return Resolved(_checked(_overridden(_from_shape(name, f"known model {row[0]}", row[1]), model)))
@@ -62,106 +59,24 @@ def resolve_facts(setup: Setup, workspace: Workspace | None = None) -> Resolved:
     )
 
 
-def from_config(config: Mapping[str, Any], name: str, source: str) -> ModelFacts:
-    """Return the facts in a transformers config.json (for a vision-language model those of its text part).
-
-    Raises:
-        InputError: a size is missing or no number.
-    """
-    where = f"config.json of '{name}'"
-    text = config.get("text_config")
-    inner: Mapping[str, Any] = {**config, **text} if isinstance(text, Mapping) else config
-
-    def size(*keys: str, default: int | None = None) -> int:
-        for key in keys:
-            if inner.get(key) is not None:
-                return integer(inner[key], f"{where}: {key}", minimum=1, maximum=MAX_SIZE)
-        if default is None:
-            raise InputError(f"'{keys[0]}' is missing", where=where, remedy="Give it in setup.model instead.")
-        return default
-
-    hidden, heads = size("hidden_size", "n_embd", "d_model"), size("num_attention_heads", "n_head")
-    experts = size("num_experts", "num_local_experts", "n_routed_experts", default=0) if _is_mixture(inner) else 0
-    intermediate = size("intermediate_size", "n_inner", "ffn_dim", default=4 * hidden)
-    expert_width = size("moe_intermediate_size", default=intermediate) if experts else 0
-    model_type = str(inner.get("model_type") or config.get("model_type") or "llama")
-    tied = inner.get("tie_word_embeddings", config.get("tie_word_embeddings", model_type in TIED_BY_DEFAULT))
-    shared = 0
-    if experts and inner.get("shared_expert_intermediate_size"):
-        shared = size("shared_expert_intermediate_size")
-    elif experts and inner.get("n_shared_experts"):
-        shared = size("n_shared_experts") * expert_width
-    head_dim = size("head_dim") if inner.get("head_dim") is not None else _head_dim(hidden, heads, where)
-    return ModelFacts(
-        name=name, source=source, layers=size("num_hidden_layers", "n_layer"), hidden=hidden, heads=heads,
-        kv_heads=size("num_key_value_heads", default=heads), head_dim=head_dim,
-        intermediate=intermediate, vocab=size("vocab_size"), tied=bool(tied), model_type=model_type,
-        qk_norm=model_type in QK_NORM or bool(inner.get("use_qk_norm")),
-        qkv_bias=model_type in QKV_BIAS or bool(inner.get("attention_bias")),
-        experts=experts, active=size("num_experts_per_tok", "num_experts_per_token", default=2) if experts else 0,
-        expert_intermediate=expert_width, shared_intermediate=shared,
-        context=size("max_position_embeddings", default=0) if inner.get("max_position_embeddings") else 0,
-        linear=_linear_attention(inner, where), query_gate=model_type in QUERY_GATE,
-        mlp_matrices=2 if model_type in PLAIN_MLP else 3, tower=_tower(config, hidden, where),
-    )  # fmt: skip
-
-
-def _tower(config: Mapping[str, Any], text_width: int, where: str) -> int:
-    """Parameters of the vision tower and of what joins it to the text: 8 % of Qwen2.5-VL-7B, 30 % of Qwen2-VL-2B."""
-    vision = config.get("vision_config")
-    if not isinstance(vision, Mapping):
-        return 0
-
-    def size(*keys: str, default: int = 0) -> int:
-        value = next((vision[key] for key in keys if vision.get(key) is not None), None)
-        if isinstance(value, list):  # InternVL states a patch as [14, 14]
-            value = value[0] if value else None
-        return default if value is None else integer(value, f"{where}: vision_config.{keys[0]}", maximum=MAX_SIZE)
-
-    width = size("embed_dim", "hidden_size")
-    ratio = vision.get("mlp_ratio")
-    wide = size("intermediate_size", default=round((ratio if isinstance(ratio, (int, float)) else 4) * width))
-    layers = size("depth", "num_hidden_layers")
-    blocks = layers * (4 * width * width + (3 if vision.get("model_type") in GATED_TOWERS else 2) * width * wide)
-    # Qwen joins patches in squares of `spatial_merge_size` before its projectors, of which Qwen3-VL has several.
-    joined = width * size("spatial_merge_size", default=1) ** 2
-    deep = vision.get("deepstack_visual_indexes")
-    projectors = 1 + (len(deep) if isinstance(deep, list) else 0)
-    projection = joined * (joined if joined > width else 0) + joined * text_width
-    patch, image = size("patch_size"), size("image_size")
-    positions = (image // patch) ** 2 if image and patch else size("num_position_embeddings")
-    return blocks + projectors * projection + width * positions
-
-
-def _linear_attention(config: Mapping[str, Any], where: str) -> LinearAttention | None:
-    kinds = config.get("layer_types")
-    if not isinstance(kinds, list) or "linear_attention" not in kinds or config.get("linear_num_value_heads") is None:
-        return None
-
-    def size(key: str) -> int:
-        return integer(config.get(key), f"{where}: {key}", minimum=1, maximum=MAX_SIZE)
-
-    return LinearAttention(
-        layers=kinds.count("linear_attention"),
-        key_width=size("linear_num_key_heads") * size("linear_key_head_dim"),
-        value_width=size("linear_num_value_heads") * size("linear_value_head_dim"),
-        value_heads=size("linear_num_value_heads"),
-        kernel=size("linear_conv_kernel_dim"),
-    )
-
-
-def _is_mixture(config: Mapping[str, Any]) -> bool:
-    return any(config.get(key) for key in ("num_experts", "num_local_experts", "n_routed_experts"))
-
-
-def _head_dim(hidden: int, heads: int, where: str) -> int:
-    if hidden % heads:
-        raise InputError(
-            f"{heads} heads do not divide the hidden size {hidden}",
-            where=where,
-            remedy="Correct one of them, or state head_dim.",
-        )
-    return hidden // heads
+def _from_file(found: FoundConfig, model: Mapping[str, Any], name: str) -> Resolved:
+    """The facts of a config.json; of an architecture that is not modelled, the stated size is believed."""
+    stated = model.get("params_b") is not None
+    try:
+        facts = from_config(found.config, name or found.label, found.source)
+    except InputError as error:
+        kind = str(found.config.get("model_type"))
+        if kind in COUNTED:
+            raise
+        if not stated:
+            remedy = f"State model.params_b beside it: '{kind}' is not modelled, a shape of that size is borrowed."
+            raise InputError(error.message, where=error.where, remedy=remedy) from None
+        return _from_size(model, name or found.label)
+    facts = _checked(_overridden(facts, model))
+    if facts.counted_as_its_class or stated:
+        return Resolved(facts)
+    need = f"the size on the model's card: '{facts.model_type}' is counted as a plain decoder, which it may not be"
+    return Resolved(facts, (("model.params_b", round(facts.params / 1e9, 3), need),))
 
 
 def _name(model: Mapping[str, Any]) -> str:
@@ -193,7 +108,7 @@ def _from_numbers(model: Mapping[str, Any], name: str) -> Resolved:
     hidden = integer(model["hidden"], "setup.model.hidden", minimum=1, maximum=MAX_SIZE)
     heads = integer(model["heads"], "setup.model.heads", minimum=1, maximum=MAX_SIZE)
     if model.get("head_dim") is None:
-        _head_dim(hidden, heads, "setup.model")
+        head_width(hidden, heads, "setup.model")
     assumed: list[tuple[str, Any, str]] = []
     if model.get("kv_heads") is None and model.get("num_key_value_heads") is None:
         assumed.append(("model.kv_heads", heads, "num_key_value_heads in the model's config.json"))
@@ -221,7 +136,7 @@ def _overridden(facts: ModelFacts, model: Mapping[str, Any]) -> ModelFacts:
     changes |= _mixture(model)
     reshaped = any(changes.get(key, getattr(facts, key)) != getattr(facts, key) for key in ("hidden", "heads"))
     if reshaped and "head_dim" not in changes:
-        changes["head_dim"] = _head_dim(
+        changes["head_dim"] = head_width(
             changes.get("hidden", facts.hidden), changes.get("heads", facts.heads), "setup.model"
         )
     facts = replace(facts, **changes)
@@ -271,6 +186,8 @@ def params_of(model: Mapping[str, Any]) -> int:
 
 
 def _with_stated_size(facts: ModelFacts, stated: int) -> ModelFacts:
+    if not facts.counted_as_its_class:
+        return replace(facts, stated_params=stated)
     counted = facts.counted_params + facts.tower
     ratio = stated / counted
     # Names round ("7B" is 7.6B), and a vision tower adds to the decoder; a factor beyond these is a contradiction.

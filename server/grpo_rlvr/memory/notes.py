@@ -9,7 +9,26 @@ from grpo_rlvr.memory.plan import Plan
 def write_notes(computed: Computed) -> list[str]:
     """Return the notes that hold for a plan."""
     plan = computed.plan
-    return [*_sync(computed), *_cpu(plan), *_engine(computed), *_weights(plan), *_rest(plan, computed)]
+    return [
+        *_architecture(plan),
+        *_sync(computed),
+        *_cpu(plan),
+        *_engine(computed),
+        *_weights(plan),
+        *_rest(plan, computed),
+    ]
+
+
+def _architecture(plan: Plan) -> list[str]:
+    f = plan.facts
+    if f.counted_as_its_class:
+        return []
+    counted = "Its size is as stated; its layers are taken" if f.stated_params else "Its parameters are counted"
+    return [
+        f"The architecture '{f.model_type}' is not modelled. {counted} as those of a plain decoder of the same sizes, "
+        "which can be far off: the verdict is a guess."
+        + ("" if f.stated_params else " State model.params_b to set the size right.")
+    ]
 
 
 def _sync(computed: Computed) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 # (read in transformers 5.24, models/<family>/modeling_<family>.py).
 QK_NORM = frozenset(
     {"qwen3", "qwen3_moe", "gemma3_text", "gemma3", "olmo2", "olmo3", "qwen3_next", "qwen3_5", "qwen3_5_text"}
-    | {"qwen3_5_moe", "qwen3_5_moe_text", "qwen3_vl", "qwen3_vl_text", "qwen3_vl_moe", "qwen3_vl_moe_text"}
+    | {"lfm2", "qwen3_5_moe", "qwen3_5_moe_text", "qwen3_vl", "qwen3_vl_text", "qwen3_vl_moe", "qwen3_vl_moe_text"}
 )
 FOUR_NORMS = frozenset({"gemma2", "gemma3_text", "gemma3"})
 QKV_BIAS = frozenset({"qwen2", "qwen2_moe", "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"})
@@ -28,7 +28,23 @@ PLAIN_MLP = frozenset(
         "codegen",
         "mpt",
     }
-    | {"persimmon", "nemotron", "xglm", "biogpt"}
+    | {"persimmon", "nemotron", "xglm", "biogpt", "apertus", "arcee"}
+)
+# Architectures whose parameters are counted as their class has them (transformers 5.24, on the meta device, within 1 %;
+# tests/memory counts them again). The count of any other is that of a plain decoder of its sizes.
+COUNTED = frozenset({
+    "llama", "mistral", "ministral3", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "qwen3_next",
+    "qwen3_5_text", "qwen3_5_moe_text", "gemma", "gemma2", "gemma3_text", "vaultgemma", "phi", "phi3", "phimoe",
+    "olmo", "olmo2", "olmo3", "olmoe", "flex_olmo", "smollm3", "gpt_oss", "granite", "granitemoe", "granitemoeshared",
+    "cohere", "cohere2", "glm", "glm4", "glm4_moe", "glm4_moe_lite", "deepseek_v2", "deepseek_v3", "llama4_text",
+    "ernie4_5", "ernie4_5_moe", "exaone4", "seed_oss", "arcee", "apertus", "helium", "stablelm", "starcoder2",
+    "minimax_m2", "bitnet", "diffllama", "cwm", "gpt2", "gpt_neox", "gptj", "gpt_bigcode", "codegen", "bloom",
+    "persimmon", "biogpt", "internlm3", "solar_open", "minicpm3", "youtu", "aria_text", "lfm2",
+})  # fmt: skip
+# Vision-language models with such a decoder, under the name that a text part without its own takes.
+COUNTED_VISION = frozenset(
+    {"qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text", "qwen3_vl", "qwen3_vl_text", "gemma3", "llava"}
+    | {"idefics3", "paligemma", "qwen3_5"}
 )
 
 # Vision towers whose MLP is gated too.
@@ -62,6 +78,47 @@ class LinearAttention:
 
 
 @dataclass(frozen=True)
+class ShortConvolution:
+    """The layers that mix tokens by a gated convolution of a few steps (LFM2): no cache of keys and values."""
+
+    layers: int
+    width: int
+    kernel: int = 3
+
+    def projections(self, hidden: int) -> tuple[tuple[int, int], ...]:
+        """(in, out) of the linear layers of one of these mixers."""
+        return ((hidden, 3 * self.width), (self.width, hidden))
+
+    @property
+    def other_params(self) -> int:
+        """The convolution of one of these mixers."""
+        return self.kernel * self.width
+
+
+@dataclass(frozen=True)
+class LatentAttention:
+    """Attention whose keys and values are kept as one low-rank vector a token (DeepSeek's MLA). Widths of one head."""
+
+    rank: int
+    query_rank: int
+    plain: int
+    rotary: int
+    value: int
+
+    def projections(self, hidden: int, heads: int) -> tuple[tuple[int, int], ...]:
+        """(in, out) of the linear layers of one of these attentions."""
+        queries = heads * (self.plain + self.rotary)
+        down = ((hidden, self.query_rank), (self.query_rank, queries)) if self.query_rank else ((hidden, queries),)
+        keys = ((hidden, self.rank + self.rotary), (self.rank, heads * (self.plain + self.value)))
+        return (*down, *keys, (heads * self.value, hidden))
+
+    @property
+    def cached(self) -> int:
+        """Width of what vLLM keeps of a token, once for all heads."""
+        return self.rank + self.rotary
+
+
+@dataclass(frozen=True)
 class ModelFacts:
     """Sizes of one decoder.
 
@@ -88,10 +145,22 @@ class ModelFacts:
     shared_intermediate: int = 0
     context: int = 0
     stated_params: int = 0
-    linear: LinearAttention | None = None
+    linear: LinearAttention | ShortConvolution | None = None
     query_gate: bool = False
     mlp_matrices: int = 3
     tower: int = 0
+    dense_layers: int = 0
+    latent: LatentAttention | None = None
+
+    @property
+    def counted_as_its_class(self) -> bool:
+        """Whether the parameters of this architecture are known to be counted right."""
+        return self.model_type in COUNTED or self.model_type in COUNTED_VISION
+
+    @property
+    def expert_layers(self) -> int:
+        """Layers with routed experts; of a mixture all but `dense_layers`."""
+        return self.layers - self.dense_layers if self.experts else 0
 
     @property
     def q_width(self) -> int:
@@ -111,6 +180,8 @@ class ModelFacts:
     @property
     def attention_linear_params(self) -> int:
         """Weights of q, k, v and o of one layer."""
+        if self.latent:
+            return sum(a * b for a, b in self.latent.projections(self.hidden, self.heads))
         return self.hidden * ((3 if self.query_gate else 2) * self.q_width + 2 * self.kv_width)
 
     @property
@@ -125,10 +196,10 @@ class ModelFacts:
 
     @property
     def mlp_linear_params(self) -> int:
-        """Weights of one layer's dense or shared MLP and router."""
-        if self.experts:
-            return self.hidden * self.experts + 3 * self.hidden * self.shared_intermediate
-        return self.mlp_matrices * self.hidden * self.intermediate
+        """Weights of the dense or shared MLPs and routers of all layers."""
+        routed = self.hidden * self.experts + 3 * self.hidden * self.shared_intermediate
+        dense = self.mlp_matrices * self.hidden * self.intermediate
+        return self.expert_layers * routed + (self.layers - self.expert_layers) * dense
 
     @property
     def block_linear_params(self) -> int:
@@ -136,7 +207,7 @@ class ModelFacts:
         attention = self.attention_layers * self.attention_linear_params
         if self.linear:
             attention += self.linear.layers * sum(a * b for a, b in self.linear.projections(self.hidden))
-        return attention + self.layers * (self.mlp_linear_params + self.expert_params)
+        return attention + self.mlp_linear_params + self.expert_layers * self.expert_params
 
     @property
     def counted_params(self) -> int:
@@ -149,6 +220,8 @@ class ModelFacts:
             small += self.q_width + self.kv_width
         elif self.qk_norm:
             small += 2 * self.head_dim
+        if self.latent:
+            small += self.latent.rank + self.latent.query_rank
         other = self.linear.layers * self.linear.other_params if self.linear else 0
         return self.embedding_params + self.block_linear_params + self.layers * small + self.hidden + other
 
@@ -161,7 +234,7 @@ class ModelFacts:
     def active_params(self) -> int:
         """Parameters that one token reads: all of a dense model, the chosen experts of a mixture."""
         idle = max(self.experts - self.active, 0)
-        return self.params - self.layers * idle * 3 * self.hidden * self.expert_intermediate
+        return self.params - self.expert_layers * idle * 3 * self.hidden * self.expert_intermediate
 
     @property
     def layer_intermediate(self) -> int:

@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from grpo_rlvr.errors import UserError
 from grpo_rlvr.memory import known
-from grpo_rlvr.memory.facts import from_config, resolve_facts
+from grpo_rlvr.memory.configfile import from_config
+from grpo_rlvr.memory.facts import resolve_facts
 from grpo_rlvr.memory.modelfile import find_local_config
 from grpo_rlvr.memory.names import VISION_NAME
 from grpo_rlvr.models.setup import Setup

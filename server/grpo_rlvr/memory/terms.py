@@ -50,14 +50,19 @@ def adapter_params(plan: Plan) -> int:
         "q_proj": f.hidden + queries, "k_proj": f.hidden + f.kv_width, "v_proj": f.hidden + f.kv_width,
         "o_proj": f.q_width + f.hidden,
     }  # fmt: skip
-    width, copies = f.intermediate, 1
+    width, copies = 0, 1
     if f.experts:
         width, copies = (f.expert_intermediate, f.experts) if plan.experts_are_linears else (f.shared_intermediate, 1)
-    mlp = ("gate_proj", "up_proj", "down_proj")[3 - f.mlp_matrices :] if width else ()
+    mlp = ("gate_proj", "up_proj", "down_proj")[3 - f.mlp_matrices :]
     attention = f.attention_layers * sum(size for name, size in sizes.items() if name in plan.lora.targets)
-    if f.linear and len(plan.lora.targets) >= len(sizes) + 3:
+    everything = len(plan.lora.targets) >= len(sizes) + 3
+    if f.latent and everything:
+        attention = f.layers * sum(map(sum, f.latent.projections(f.hidden, f.heads)))
+    if f.linear and everything:
         attention += f.linear.layers * sum(map(sum, f.linear.projections(f.hidden)))
-    blocks = attention + f.layers * copies * (f.hidden + width) * sum(name in plan.lora.targets for name in mlp)
+    routed = f.expert_layers * copies * (f.hidden + width) if width else 0
+    dense = (f.layers - f.expert_layers) * (f.hidden + f.intermediate)
+    blocks = attention + (routed + dense) * sum(name in plan.lora.targets for name in mlp)
     outer = sum(f.hidden + f.vocab for name in ("lm_head", "embed_tokens") if name in plan.lora.targets)
     return plan.lora.rank * (blocks + outer)
 
@@ -71,7 +76,7 @@ def quantized_params(plan: Plan) -> int:
     """Weights stored quantised: the linears of the blocks and of a vision tower, no experts held as one parameter."""
     if not plan.quantized:
         return 0
-    experts = 0 if plan.experts_are_linears else plan.facts.layers * plan.facts.expert_params
+    experts = 0 if plan.experts_are_linears else plan.facts.expert_layers * plan.facts.expert_params
     linears = plan.facts.block_linear_params + plan.facts.tower - experts
     return min(linears, plan.facts.params - plan.facts.embedding_params)
 
@@ -374,4 +379,11 @@ def generated_sequence(plan: Plan) -> float:
 
 
 def _engine_cache(plan: Plan, tokens: int) -> float:
-    return kv_bytes_per_token(plan) * tokens / min(plan.engine.tensor_parallel, plan.facts.kv_heads)
+    return engine_bytes_per_token(plan, plan.engine.tensor_parallel) * tokens
+
+
+def engine_bytes_per_token(plan: Plan, parallel: int) -> float:
+    """What vLLM keeps of a token on each of `parallel` GPUs: keys and values, or MLA's one vector, never split."""
+    if plan.facts.latent:
+        return 2.0 * plan.facts.layers * plan.facts.latent.cached
+    return kv_bytes_per_token(plan) / min(parallel, plan.facts.kv_heads)

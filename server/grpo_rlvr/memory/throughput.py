@@ -18,7 +18,8 @@ def decode_speed(plan: Plan) -> Decode | None:
     sequences = plan.generated * parallel
     weights = _read_weights(plan, sequences) / parallel
     length = plan.prompt + plan.completion / 2
-    cache = t.kv_bytes_per_token(plan) * length * sequences / min(parallel, plan.facts.kv_heads)
+    each = t.kv_bytes_per_token(plan) if plan.engine.mode == "none" else t.engine_bytes_per_token(plan, parallel)
+    cache = each * length * sequences
     per_step = weights + cache
     bound = bandwidth * c.GB / per_step * sequences
     rate = bound * c.SUSTAINED_BANDWIDTH
@@ -42,4 +43,4 @@ def _read_weights(plan: Plan, sequences: int) -> float:
         return whole
     # Sequences choose experts independently, so a batch reads nearly all of them.
     idle = (1 - f.active / f.experts) ** sequences
-    return whole - idle * f.layers * f.expert_params * 2
+    return whole - idle * f.expert_layers * f.expert_params * 2
