@@ -131,6 +131,42 @@ def test_nothing_is_assumed_when_everything_is_stated() -> None:
     assert estimate(config, parse_setup(setup), trl_version="1.16.0").assumed == []
 
 
+WINDOW = {"use_vllm": True, "vllm_mode": "colocate", "max_completion_length": 512}
+
+
+@pytest.mark.parametrize(
+    ("config", "context", "version", "window"),
+    [
+        ({}, 32_768, "1.16.0", 32_768),
+        ({}, None, "1.16.0", 1024),
+        ({"vllm_max_model_length": 2048}, 32_768, "1.16.0", 2048),
+        ({}, 32_768, "0.22.2", 1024),
+        ({"vllm_mode": "server"}, 32_768, "1.16.0", 1024),
+    ],
+)
+def test_an_unset_window_of_vllm_is_the_models_context(
+    config: dict[str, Any], context: int | None, version: str, window: int
+) -> None:
+    plan = plan_of(
+        WINDOW | config, version, model={**MODEL, "max_position_embeddings": context},
+        dataset={"max_prompt_tokens": 512},
+    )  # fmt: skip
+    assert plan.engine.max_length == window
+    guessed = context is None
+    assert ("vllm_max_model_length" in {name for name, _, _ in plan.assumed}) is guessed
+
+
+def test_a_window_that_the_pool_cannot_hold_does_not_fit_until_it_is_set() -> None:
+    setup = parse_setup(
+        {"model": {**MODEL, "peft": {"r": 8}, "max_position_embeddings": 131_072}, "hardware": {"gpu": "H100"},
+         "dataset": {"max_prompt_tokens": 512}}
+    )  # fmt: skip
+    answer = estimate(WINDOW | {"vllm_gpu_memory_utilization": 0.25}, setup, trl_version="1.16.0")
+    assert answer.verdict == "does_not_fit" and "one sequence of 131,072 tokens" in " ".join(answer.notes)
+    lever = next(lever for lever in answer.levers if lever.set == {"vllm_max_model_length": 1024})
+    assert lever.verdict == "fits"
+
+
 @pytest.mark.parametrize("where", ["peft_config", "model.peft"])
 def test_lora_arguments_count_as_stated_wherever_they_stand(where: str) -> None:
     arguments = {"r": 4, "target_modules": ["q_proj", "v_proj"]}

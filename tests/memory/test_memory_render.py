@@ -11,7 +11,8 @@ from grpo_rlvr.cli import render
 from grpo_rlvr.models.memory import MemoryEstimate
 
 COLOCATE = {
-    "use_vllm": True, "vllm_mode": "colocate", "max_completion_length": 1024, "gradient_accumulation_steps": 2,
+    "use_vllm": True, "vllm_mode": "colocate", "max_completion_length": 1024, "vllm_max_model_length": 1536,
+    "gradient_accumulation_steps": 2,
     "model_init_kwargs": {"dtype": "bfloat16"},
 }  # fmt: skip
 MODEL = {"name": "Qwen/Qwen2.5-3B", "peft": {"r": 16, "target_modules": "all-linear"}}

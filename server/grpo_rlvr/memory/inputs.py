@@ -1,6 +1,7 @@
 """Reading a plan from a config and a setup: what is stated is checked, what is not is assumed and listed."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -56,7 +57,7 @@ def read_plan(
     batch = reader.integer("per_device_train_batch_size", 8)
     accumulation = reader.integer("gradient_accumulation_steps", 1)
     prompt, completion = _lengths(reader)
-    engine = _with_length(engine, prompt + completion)
+    engine = _with_length(reader, engine, prompt + completion, resolved.facts.context)
     quantized, dtype = _quantized(reader), _dtype(reader)
     lora = _lora(reader, quantized)
     return Plan(
@@ -308,11 +309,18 @@ def _engine(reader: Reader) -> Engine:
     )
 
 
-def _with_length(engine: Engine, needed: int) -> Engine:
+def _with_length(reader: Reader, engine: Engine, needed: int, context: int) -> Engine:
+    """An unset vllm_max_model_length is the model's context; TRL without that option gave prompt and completion."""
     if engine.mode == "none" or engine.max_length:
         return engine
-    from dataclasses import replace
-
+    if engine.mode == "colocate" and "vllm_max_model_length" in reader.defaults:
+        stated = reader.setup.get("model.max_position_embeddings")
+        if stated is not None:
+            context = integer(stated, "setup.model.max_position_embeddings", minimum=1, maximum=MAX_LENGTH)
+        if context:
+            return replace(engine, max_length=context)
+        reader.assume("vllm_max_model_length", needed, "set it: unset, vLLM takes the model's whole context, of which "
+                      "its share must hold one sequence, or state model.max_position_embeddings")  # fmt: skip
     return replace(engine, max_length=needed)
 
 
