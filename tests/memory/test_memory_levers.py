@@ -70,6 +70,13 @@ def test_a_lever_that_saves_nothing_and_changes_no_verdict_is_left_out() -> None
     assert all(lever.saves_gb >= 0.05 or lever.verdict != answer.verdict for lever in answer.levers)
 
 
+def test_a_share_that_holds_all_sequences_is_not_said_to_queue_them() -> None:
+    config = {"use_vllm": True, "vllm_mode": "colocate", "vllm_max_model_length": 1536, "max_completion_length": 1024}
+    setup = parse_setup({"model": {"name": "Qwen/Qwen2.5-3B", "peft": True}, "hardware": {"gpu": "H100"}})
+    shares = [lever for lever in estimate(config, setup).levers if "vllm_gpu_memory_utilization" in lever.set]
+    assert ["for all sequences" in lever.change for lever in shares] == [True]
+
+
 def test_safe_levers_come_first_and_then_the_larger_saving() -> None:
     for config, model in CASES:
         setup = parse_setup({"model": model, "hardware": {"gpu": "H100"}})

@@ -158,7 +158,9 @@ def _pool_size(now: Computed) -> Iterator[Change]:
         (now.pool_needs, "room for one sequence at a time", "Generation is queued, so slower."),
     ):
         utilization = share_for(plan, size)
-        if utilization in seen:
+        # Rounded up, the least share of a small model holds all its sequences already.
+        roomy = utilization * plan.devices.memory_gb * c.GB >= now.pool_needs + more
+        if utilization in seen or (size == now.pool_needs and roomy):
             continue
         seen.add(utilization)
         short = now.pool_too_small or now.pool_tight
