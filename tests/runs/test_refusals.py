@@ -50,6 +50,14 @@ def test_config_without_use_cpu_is_sent_to_a_gpu_first_and_to_the_cpu_as_a_possi
     assert refusal.remedy == "Possible, but changes the run: set use_cpu to True."
 
 
+def test_cpu_stated_in_the_launcher_needs_no_use_cpu_beside_it(spec, workspace):
+    config = {key: value for key, value in spec.config.items() if key not in ("use_cpu", "bf16")}
+    stated = spec.model_copy(update={"config": config, "launcher": spec.launcher.model_copy(update={"cpu": True})})
+    assert "config:bf16-without-gpu" not in rules_of(stated, workspace)
+    unstated = spec.model_copy(update={"config": config})
+    assert "config:bf16-without-gpu" in rules_of(unstated, workspace)
+
+
 def test_reading_that_does_not_exist_is_refused(spec, workspace):
     found = rules_of(spec.model_copy(update={"reading": "reading-that-never-was"}), workspace)
     assert any(rule.startswith("gate:") for rule in found)

@@ -171,6 +171,9 @@ def _judge_config(plan: Plan, setup: dict[str, Any], found: Judgement) -> None:
                 "State it once: leave use_vllm and vllm_mode out of the config.",
             )
         config |= {"use_vllm": True, "vllm_mode": plan.spec.vllm.mode}
+    if plan.spec.launcher.cpu:
+        # The launcher says so and the worker sets it. A machine without a GPU does not train on its CPU unasked.
+        config.setdefault("use_cpu", True)
     result = check(config, parse_setup(setup), trl_version=plan.interpreter.packages.get("trl"))
     for finding in result.findings:
         if finding.severity == "error":
