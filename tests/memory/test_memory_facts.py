@@ -185,6 +185,8 @@ VISION = {"qwen2_vl": "qwen2-vl-7b", "qwen2_5_vl": "qwen2.5-vl-7b", "qwen3_vl": 
         ("gemma3", {"vision_config": {"hidden_size": 1152, "intermediate_size": 4304, "num_hidden_layers": 27,
                                       "num_attention_heads": 16, "image_size": 896, "patch_size": 14}}),
         ("llava", {}), ("idefics3", {}), ("paligemma", {}), ("qwen3_5", {}),
+        ("internvl", {}), ("mistral3", {}), ("mistral3", {"tie_word_embeddings": False}), ("qwen3_vl_moe", {}),
+        ("llama4", {}), ("smolvlm", {}),
     ],
 )  # fmt: skip
 def test_a_vision_tower_is_counted_as_the_class_has_it(family: str, sizes: dict[str, Any]) -> None:

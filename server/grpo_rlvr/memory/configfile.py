@@ -60,7 +60,8 @@ def from_config(config: Mapping[str, Any], name: str, source: str) -> ModelFacts
     hidden, heads = size("hidden_size", "n_embd", "d_model"), size("num_attention_heads", "n_head")
     layers = size("num_hidden_layers", "n_layer")
     model_type = str(inner.get("model_type") or config.get("model_type") or "llama")
-    tied = inner.get("tie_word_embeddings", config.get("tie_word_embeddings", model_type in TIED_BY_DEFAULT))
+    # Of a vision-language model the outer word decides, where there is one.
+    tied = config.get("tie_word_embeddings", inner.get("tie_word_embeddings", model_type in TIED_BY_DEFAULT))
     latent = _latent_attention(inner, size)
     if latent is not None:
         head_dim = latent.plain + latent.rotary

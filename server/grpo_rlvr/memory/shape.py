@@ -44,7 +44,7 @@ COUNTED = frozenset({
 # Vision-language models with such a decoder, under the name that a text part without its own takes.
 COUNTED_VISION = frozenset(
     {"qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text", "qwen3_vl", "qwen3_vl_text", "gemma3", "llava"}
-    | {"idefics3", "paligemma", "qwen3_5"}
+    | {"idefics3", "paligemma", "qwen3_5", "qwen3_vl_moe", "qwen3_vl_moe_text"}
 )
 
 # Vision towers whose MLP is gated too.
