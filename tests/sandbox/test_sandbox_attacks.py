@@ -199,6 +199,53 @@ def test_nothing_passes_from_one_sample_to_the_next(user: Any, level: str, drive
     assert answers["file"][2] == "none\n"
 
 
+MARK = """
+import fcntl, os
+def f():
+    for number in range(3):
+        fcntl.fcntl(number, fcntl.F_SETFL, os.O_APPEND | os.O_NONBLOCK | os.O_ASYNC)
+    return [0, 0, 0]
+"""
+LOOK = """
+import fcntl, os
+def f(): return [fcntl.fcntl(n, fcntl.F_GETFL) & (os.O_APPEND | os.O_NONBLOCK | os.O_ASYNC) for n in range(3)]
+"""
+
+
+@pytest.mark.parametrize("tests", ["assert f() == [0, 0, 0]", "got = f()\nassert got == [0, 0, 0], got"])
+def test_no_flag_of_a_descriptor_passes_from_one_sample_to_the_next(tests: str) -> None:
+    reward = UnitTest(workers=1)
+    assert [verdict.score for verdict in reward.grade_batch([MARK, LOOK], [{"tests": tests}] * 2)] == [1.0, 1.0]
+    (marked, seen) = reward.grade_batch(
+        [MARK + "f()\n" + LOOK, LOOK], [{"tests": tests}] * 2
+    )  # within one sample, what was set is seen
+    assert (marked.score, seen.score) == (0.0, 1.0)
+
+
+IN_FLIGHT = """
+import array, os, socket
+ends = socket.socketpair()
+for end in ends:  # a circle that the kernel breaks when it likes, with the result pipe in it
+    kept = array.array("i", [ends[0].fileno(), ends[1].fileno(), 1])
+    end.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, kept)])
+os.write(1, b"sent")
+os._exit(0)
+"""
+
+
+def test_a_result_pipe_left_open_in_a_socket_holds_nobody_up(level: str) -> None:
+    def grading() -> Any:
+        limits = Limits(wall_s=3.0)
+        result = yield Job("stdio", ({"code": IN_FLIGHT, "stdin": "", "name": "__main__"},), limits)
+        return result
+
+    pool = _pool.Pool(level, 1)  # type: ignore[arg-type]
+    results = pool.run([grading() for _ in range(8)])
+    pool.close()
+    assert [(result.status, result.exit, result.data) for result in results] == [("ok", 0, b"sent")] * 8
+    assert max(result.facts["wall_s"] for result in results) < 3.0
+
+
 @pytest.mark.parametrize("hidden", [True, False])
 def test_what_a_program_wrote_is_found_only_where_the_worker_does_not_hide_it(
     hidden: bool, monkeypatch: pytest.MonkeyPatch

@@ -118,6 +118,15 @@ HOSTILE = {
     "a handle": b'{"h":[0,[0,null],null,{}]}',
     "members of colliding hashes": json.dumps({"s": [{"i": hex(k * (2**61 - 1))} for k in range(1, 9_000)]}).encode(),
     "floats of colliding hashes": json.dumps({"s": [{"f": (2.0**-k).hex()} for k in range(1_000)] * 5}).encode(),
+    "many sets of colliding hashes": json.dumps(
+        [{"s": [{"i": hex(k * (2**61 - 1))} for k in range(1, 1_990)]}] * 70
+    ).encode(),
+    "long tuples of colliding hashes": json.dumps(
+        {"s": [{"t": ["ab"] * 100 + [{"i": hex(k * (2**61 - 1))}]} for k in range(1, 1_990)]}
+    ).encode(),
+    "colliding sets of colliding hashes": json.dumps(
+        {"s": [{"z": [{"i": hex(k * (2**61 - 1))} for k in (*range(1, 90), 1_000 + 8 * n)]} for n in range(1_500)]}
+    ).encode(),
     "more items than allowed": b"[" + b"0," * 600_000 + b"0]",
     "more bytes than allowed": b'"' + b"x" * (5 << 20) + b'"',
 }
@@ -129,6 +138,47 @@ def test_hostile_bytes_are_refused_quickly(name: str) -> None:
     with pytest.raises(_decode.Malformed):
         _decode.decode(_decode.loads(HOSTILE[name]))
     assert time.process_time() - started < 2.0
+
+
+def test_many_honest_floats_in_sets_are_no_attack() -> None:
+    points = {(x / 7, x / 3, -x / 11) for x in range(1_900)}
+    sets = [points, {frozenset((x, x + 1, x + 2)) for x in range(1_900)}, {float(x): "y" for x in range(1_900)}]
+    assert _decode.decode(_decode.loads(_codec.dumps(_codec.encode(sets)))) == sets
+
+
+SLOW_TO_JUDGE = {
+    "assert list(f(1)) == [1]": range(10**12),
+    "assert tuple(f(1)) == (1,)": range(10**12),
+    "assert sorted(f(1)) == [1]": range(10**30),
+    "assert set(f(1)) == {1}": range(10**12),
+    "assert 2.5 in f(1)": range(10**12),
+    "assert 'x' not in f(1)": range(0, -(10**12), -1),
+    "assert sorted(f(1)) == [1, 2]": [decimal.Decimal(1), 1 << 15_000_000],
+    "assert f(1) == f(2)": [decimal.Decimal(1), 1 << 15_000_000],
+    "assert f(1) < f(2)": [{1: [decimal.Decimal(1)]}, 1 << 15_000_000],
+}
+
+
+@pytest.mark.parametrize("tests", SLOW_TO_JUDGE)
+def test_what_could_hold_up_the_trainer_is_left_to_a_process_with_limits(tests: str) -> None:
+    checks = _plan.plan("assert", tests).checks
+    assert checks
+    value = SLOW_TO_JUDGE[tests]
+    values = value if len(checks[0].calls) == 2 else [value]
+    data = b""
+    for node in (None, *map(_codec.encode, values)):
+        frame = _codec.dumps({"v": node})
+        data += len(frame).to_bytes(4, "little") + frame
+    assert _judge._judge_values(Result("ok", 0, data), checks) is None
+
+
+def test_a_set_of_colliding_members_is_not_built_in_the_trainer() -> None:
+    (check,) = _plan.plan("assert", "assert set(f(1)) == {1}").checks or ()
+    frame = _codec.dumps({"v": _codec.encode([k * (2**61 - 1) for k in range(2, 60_000)])})
+    started = time.process_time()
+    assert _judge._why_not([frame], check) == "Malformed"
+    assert time.process_time() - started < 2.0
+    assert _judge._why_not([_codec.dumps({"v": [1, 1]})], check) is None
 
 
 def test_what_is_not_plain_is_refused_and_what_is_too_large_too() -> None:

@@ -1,6 +1,7 @@
 """The unit_test reward as its users see it: rows, options, extraction, refusals, advice."""
 
 import ast
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -362,3 +363,17 @@ def _edit_worker(monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:
         return [[name, text.replace(old, new)] for name, text in found]
 
     monkeypatch.setattr(_pool, "worker_sources", sources)
+
+
+ONE_STATE = (
+    "assert f() == WANTED",
+    "import random\nassert random.random() == WANTED == f()",
+    "import random\nfrom decimal import Decimal\nassert random.random() == f()",
+)
+
+
+@pytest.mark.parametrize("tests", ONE_STATE)
+def test_every_program_and_every_test_finds_the_generator_in_one_state(tests: str) -> None:
+    wanted, code = repr(random.Random(0).random()), "import random\ndef f(): return random.random()"
+    rows = [{"tests": tests.replace("WANTED", wanted)}] * 3
+    assert [verdict.score for verdict in UnitTest().grade_batch([code] * 3, rows)] == [1.0] * 3

@@ -130,6 +130,21 @@ def test_a_job_that_loses_two_workers_counts_against_the_program(pool: Pool) -> 
     assert pool.lost == 2
 
 
+def test_a_client_held_up_past_the_deadline_loses_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_pool, "GRACE_S", 0.5)
+    pool = Pool("landlock+seccomp", 1)
+
+    def slow_to_judge() -> Any:
+        yield from script("print(1)")
+        threading.Event().wait(2.5)  # the next job is at work meanwhile, and its answer is longer than a pipe holds
+
+    results = pool.run([slow_to_judge(), script("print('x' * 400_000)", wall_s=1.0)])
+    lost = pool.lost
+    pool.close()
+    assert results[1].data == b"x" * 400_000 + b"\n"
+    assert lost == 0
+
+
 def _descriptors() -> int:
     gc.collect()
     return sum(1 for _ in Path("/proc/self/fd").iterdir())

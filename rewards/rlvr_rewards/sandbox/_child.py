@@ -39,11 +39,12 @@ class Start:
         receipt, to_receipt = os.pipe()
         os.set_blocking(receipt, False)
         own = iter(range(_FIRST_OWN, _SCRATCH))
-        self.requests, self.answers, self.null = (_move(descriptor, next(own)) for descriptor in (0, 1, null))
+        self.requests, self.answers = (_move(descriptor, next(own)) for descriptor in (0, 1))
         self.receipt, self.to_receipt = _move(receipt, next(own)), _move(to_receipt, next(own))
         self.ruleset = _move(ruleset, next(own)) if ruleset >= 0 else -1
-        os.dup2(self.null, 0)
-        os.dup2(self.null, 1)
+        os.dup2(null, 0)
+        os.dup2(null, 1)
+        os.close(null)
         self.uid = config["uid"] if _can_run_as(config["uid"]) else None
         # Where neither a uid of its own nor a user namespace bounds the count, threads would be counted per user.
         self.bounded = self.uid is not None or config["user_namespace"]
@@ -134,12 +135,13 @@ class Start:
     # -- in the child --------------------------------------------------------------------------------------------------
 
     def _keep_only(self, keep: tuple[int, ...], stdin: str | None, output: int | None) -> None:
-        """Put what is kept at 0, 1, 2 and from 3 on; standard input and output of the worker are nothing already."""
-        if stdin is not None:
-            os.dup2(_memory_file(stdin.encode()), 0)
-        if output is not None:
-            os.dup2(output, 1)
-        os.dup2(self.null, 2)
+        """Put what is kept at 0, 1, 2 and from 3 on, and nothing of the worker's own: flags, locks and owners of a
+        descriptor that two samples share would pass from one to the other.
+        """
+        null = os.open("/dev/null", os.O_RDWR)
+        os.dup2(null if stdin is None else _memory_file(stdin.encode()), 0)
+        os.dup2(null if output is None else output, 1)
+        os.dup2(null, 2)
         for place, descriptor in enumerate(keep):
             os.dup2(descriptor, _SCRATCH + place)
         for place in range(len(keep)):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # imported where they are used
 MAX_ITEMS = 500_000  # of one value
 MAX_HASHED = 200_000  # members of one set or dict
 MAX_COSTLY = 2_000  # of them such whose hashes can be made to collide; comparing them all costs quadratic time
+MAX_COMPARED = 50_000_000  # steps that comparing the costly ones of a value with one another could take
 MAX_BITS = 4 * MAX_BYTES  # of an integer
 MAX_PLAIN_DIGITS = 17  # integers beyond 2**53 cross as hexadecimal text, in linear time
 MAX_EXPONENT = 100_000  # of a Decimal
@@ -39,10 +40,10 @@ def refuse_tag(tag: str, _content: Any) -> Any:
 class _Budget:
     """Counts what one value holds."""
 
-    __slots__ = ("left",)
+    __slots__ = ("compared", "left")
 
     def __init__(self) -> None:
-        self.left = MAX_ITEMS
+        self.left, self.compared = MAX_ITEMS, MAX_COMPARED
 
     def spend(self, items: Any) -> None:
         if type(items) is not list:
@@ -50,6 +51,17 @@ class _Budget:
         self.left -= len(items)
         if self.left < 0:
             raise Malformed(f"more than {MAX_ITEMS} items")
+
+    def hash(self, members: list[Any]) -> None:
+        """Let the members go into one set or dict."""
+        if len(members) > MAX_HASHED:
+            raise Malformed(f"more than {MAX_HASHED} hashed members")
+        costly = [member for member in members if not _spreads(member)]
+        if len(costly) > MAX_COSTLY:
+            raise Malformed(f"more than {MAX_COSTLY} members whose hashes could collide")
+        self.compared -= len(costly) * sum(map(_weight, costly))
+        if self.compared < 0:
+            raise Malformed("members whose hashes could collide, too long to compare")
 
 
 def decode(node: Node, restore: Import = refuse_tag) -> Any:
@@ -87,12 +99,15 @@ def _decode(node: Node, restore: Import, depth: int, budget: _Budget) -> Any:
         return scalar(content)
     if tag in _CONTAINERS:
         budget.spend(content)
-        return _CONTAINERS[tag]([_decode(item, restore, depth + 1, budget) for item in content])
+        members = [_decode(item, restore, depth + 1, budget) for item in content]
+        if tag != "t":
+            budget.hash(members)
+        return _CONTAINERS[tag](members)
     if tag in _MAPPINGS:
         budget.spend(content)
         pairs = [(_decode(key, restore, depth + 1, budget), _decode(value, restore, depth + 1, budget))
                  for key, value in content]  # fmt: skip
-        _check_hashed([key for key, _ in pairs])
+        budget.hash([key for key, _ in pairs])
         return _MAPPINGS[tag](pairs)
     if tag == "q":
         items, limit = content
@@ -103,25 +118,28 @@ def _decode(node: Node, restore: Import, depth: int, budget: _Budget) -> Any:
     if tag == "V":
         view_kind, items = content
         budget.spend(items)
-        return _view(view_kind, [_decode(item, restore, depth + 1, budget) for item in items])
+        return _view(view_kind, [_decode(item, restore, depth + 1, budget) for item in items], budget)
     return restore(tag, content)
 
 
-def _view(kind: Any, items: list[Any]) -> Any:
+def _view(kind: Any, items: list[Any], budget: _Budget) -> Any:
     """Return a view of a dictionary made for it."""
     if kind == "dict_values":
         return dict(enumerate(items)).values()
     if kind not in ("dict_keys", "dict_items"):
         raise Malformed("a view")
-    _check_hashed([item[0] for item in items] if kind == "dict_items" else items)
+    budget.hash([item[0] for item in items] if kind == "dict_items" else items)
     return dict.fromkeys(items).keys() if kind == "dict_keys" else dict(items).items()
 
 
-def _check_hashed(members: list[Any]) -> None:
-    if len(members) > MAX_HASHED:
-        raise Malformed(f"more than {MAX_HASHED} hashed members")
-    if sum(not _spreads(member) for member in members) > MAX_COSTLY:
-        raise Malformed(f"more than {MAX_COSTLY} members whose hashes could collide")
+def hashed(members: list[Any]) -> set[Any]:
+    """Return the set of decoded members.
+
+    Raises:
+        Malformed: Their hashes could collide so often that building it takes long.
+    """
+    _Budget().hash(members)
+    return set(members)
 
 
 def _spreads(member: Any) -> bool:
@@ -135,12 +153,15 @@ def _spreads(member: Any) -> bool:
     return kind is str or (kind is int and -_HASH_MODULUS < member < _HASH_MODULUS)
 
 
-def _hashed(make: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
-    def build(members: list[Any]) -> Any:
-        _check_hashed(members)
-        return make(members)
-
-    return build
+def _weight(member: Any) -> int:
+    """Return how many steps it may take to find that the member equals none other of the same hash."""
+    kind = type(member)
+    if kind is tuple:
+        return 1 + sum(map(_weight, member))
+    if kind is frozenset:
+        costly = sum(_weight(part) for part in member if not _spreads(part))
+        return 1 + len(member) + costly * costly
+    return 1
 
 
 def _text(content: Any) -> str:
@@ -217,7 +238,7 @@ _SCALARS: dict[str, Callable[[Any], Any]] = {
     "F": _fraction,
     "T": _time,
 }
-_CONTAINERS: dict[str, Callable[[list[Any]], Any]] = {"t": tuple, "s": _hashed(set), "z": _hashed(frozenset)}
+_CONTAINERS: dict[str, Callable[[list[Any]], Any]] = {"t": tuple, "s": set, "z": frozenset}
 _MAPPINGS: dict[str, Callable[[list[Any]], Any]] = {
     "d": dict,
     "o": collections.OrderedDict,

@@ -14,6 +14,7 @@ from rlvr_rewards.sandbox._values import Check
 How = Literal["passed", "failed", "timeout", "limit", "died"]
 MAX_FAILURES_SHOWN = 5
 SPARE_OUTPUT_KB = 64
+MAX_MIXED = 16_384  # bytes; comparing a Decimal with an integer takes quadratic time
 
 
 @dataclass
@@ -145,7 +146,7 @@ def _read(frame: bytes) -> dict[str, Any]:
 
 def _why_not(answers: list[bytes], check: Check) -> str | None:
     """Return why the assert does not hold, None when it does."""
-    values = []
+    values, nodes = list[Any](), list[Any]()
     for answer in answers:
         message = _read(answer)
         if "u" in message:
@@ -156,15 +157,29 @@ def _why_not(answers: list[bytes], check: Check) -> str | None:
             return "a malformed answer"
         try:
             values.append(_decode.decode(message["v"]))
+            nodes.append(message["v"])
         except _decode.Malformed as error:
             return f"a malformed value ({error})"
     if len(values) < len(check.calls):
         return "no answer"
+    if any(map(_is_long, values)) or (sum(map(len, answers)) > MAX_MIXED and any(map(_has_decimal, nodes))):
+        raise _Unclear  # what can hold up a process must not hold up this one
     try:
         # Comparing values of the program can raise (and recurse, and overflow): all of that is the program's failure.
         return None if check.holds(values) else "does not hold"
     except Exception as error:
         return type(error).__name__
+
+
+def _is_long(value: Any) -> bool:
+    """Return whether the value is a range of more items than a list could cross with."""
+    return type(value) is range and bool(value[_decode.MAX_ITEMS :])
+
+
+def _has_decimal(node: Any) -> bool:
+    if type(node) is dict:
+        return "D" in node or any(map(_has_decimal, node.values()))
+    return type(node) is list and any(map(_has_decimal, node))
 
 
 def _exception_text(content: Any) -> str:

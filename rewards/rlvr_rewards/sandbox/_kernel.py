@@ -115,6 +115,9 @@ _PID_MARK = 0x5AA5C33C
 _PRCTL_ALLOWED = (15, 16, 3, 0x53564D41)  # set and get the thread name, dumpable, name a memory area
 _IOCTL_ALLOWED = (0x5401, 0x541B, 0x5421, 0x5450, 0x5451, 0x5413)  # terminal?, bytes waiting, blocking, cloexec, size
 
+# Copies, flags, locks, the size of a pipe. Neither owners nor leases: with them the kernel sends signals for a program.
+_FCNTL_ALLOWED = (*range(8), 1030, 1032)
+
 _Instruction = tuple[int, int, int, int]
 
 
@@ -156,6 +159,7 @@ def _conditional(threads: bool) -> dict[str, list[_Instruction]]:
         "tgkill": _one_of(0, (_PID_MARK,), errno.EPERM),
         "tkill": _one_of(0, (_PID_MARK,), errno.EPERM),
         "prctl": _one_of(0, _PRCTL_ALLOWED, errno.EPERM),
+        "fcntl": _one_of(1, _FCNTL_ALLOWED, errno.EPERM),
         "ioctl": _one_of(1, _IOCTL_ALLOWED, errno.ENOTTY),
         "socketpair": _one_of(0, (1,), errno.EACCES),  # AF_UNIX, for event loops
         "prlimit64": _one_of(0, (0, _PID_MARK), errno.EPERM),  # its own limits; the hard ones stay

@@ -18,7 +18,7 @@ Level = Literal["bwrap+landlock+seccomp", "bwrap+seccomp", "landlock+seccomp"]
 LEVELS: tuple[Level, ...] = ("bwrap+landlock+seccomp", "bwrap+seccomp", "landlock+seccomp")
 
 Kind = Literal["program", "tests", "rich tests"]
-_PROGRAM = ("_wire", "_syscalls", "_kernel", "_codec", "_candidate")
+_PROGRAM = ("_seeded", "_wire", "_syscalls", "_kernel", "_codec", "_candidate")
 _TESTS = (
     "_decode", "_link", "_objects", "_files", "_pytest_face", "_collect", "_remote", "_session", "_tester"
 )  # fmt: skip

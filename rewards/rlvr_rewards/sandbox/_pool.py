@@ -262,7 +262,10 @@ class Pool:
                     worker.write()
                     if not worker.outgoing:
                         selector.unregister(worker.stdin)
-                elif not worker.read():
+                elif worker.read():
+                    # It answers, if late: perhaps this process was held up.
+                    worker.deadline = max(worker.deadline, time.monotonic() + GRACE_S)
+                else:
                     through[worker] = None
             except OSError:
                 through[worker] = None

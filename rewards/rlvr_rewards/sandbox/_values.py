@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rlvr_rewards.sandbox import _codec
+from rlvr_rewards.sandbox import _codec, _decode
 
 Values = Sequence[Any]
 Evaluate = Callable[[Values], Any]
@@ -40,13 +40,18 @@ class Check:
     holds: Evaluate
 
 
+def _set(items: Any) -> set[Any]:
+    """Return the set of what the program gave, unless it is made to take long."""
+    return _decode.hashed(list(items))
+
+
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
     ast.GtE: operator.ge, ast.Is: operator.is_, ast.IsNot: operator.is_not,
     ast.In: lambda item, box: item in box, ast.NotIn: lambda item, box: item not in box,
 }  # fmt: skip
 _WRAPPERS: dict[str, Callable[..., Any]] = {
-    "abs": abs, "len": len, "list": list, "round": round, "set": set, "sorted": sorted, "tuple": tuple,
+    "abs": abs, "len": len, "list": list, "round": round, "set": _set, "sorted": sorted, "tuple": tuple,
 }  # fmt: skip
 
 

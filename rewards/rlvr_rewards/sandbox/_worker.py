@@ -20,7 +20,7 @@ import sys
 import time
 from typing import Any, NoReturn
 
-from rlvr_rewards.sandbox import _candidate, _child, _wire
+from rlvr_rewards.sandbox import _candidate, _child, _seeded, _wire
 
 QUIET_MS = 5
 MAX_READ = 65536
@@ -136,8 +136,13 @@ class Worker:
                 poller.unregister(results)
 
     def _rest(self, results: int, filled: int) -> tuple[int, int]:
-        """Read what an ended child left in its pipe: it alone had the other end, so there is an end of it."""
-        while taken := os.readv(results, [memoryview(self.buffer)[filled:]]):
+        """Read what an ended child left in its pipe, which is all there; never wait for the end of it.
+
+        The other end may be open still: in a program beside it that starts, or under way in a socket the child left.
+        """
+        left = select.poll()
+        left.register(results, select.POLLIN)
+        while left.poll(0) and (taken := os.readv(results, [memoryview(self.buffer)[filled:]])):
             filled += taken
             if filled == len(self.buffer):
                 return _wire.OUTPUT, filled
@@ -186,22 +191,11 @@ def main(config: dict[str, Any]) -> NoReturn:
 
     for name in ("quit", "exit"):
         setattr(builtins, name, _sitebuiltins.Quitter(name, "Ctrl-D (i.e. EOF)"))
-    random = _import_random()
     sys.path.extend(config["packages"])
     for name in (*COMMON_MODULES, *MODULES_FOR_TESTS[config["kind"]], *config["preload"]):
         __import__(name)
-    random.seed(0)  # once for all children
+    _seeded.seed()
     Worker(config).serve()
-
-
-def _import_random() -> Any:
-    """Import `random` without its wish to be seeded anew in every child."""
-    register, os.register_at_fork = os.register_at_fork, lambda **_: None
-    try:
-        import random
-    finally:
-        os.register_at_fork = register
-    return random
 
 
 # Imported once a worker instead of once a program. Few: the cost of every fork grows with the size of the worker.
