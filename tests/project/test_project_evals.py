@@ -151,7 +151,9 @@ def test_our_own_tools_solve_what_they_are_for(tmp_path: Path) -> None:
     MAKERS["variant-for-log"](tmp_path)
     assert recommend(tmp_path / "train.log").recommendation.variant == "grpo"
     MAKERS["long-log"](tmp_path)
-    (label,) = recommend(tmp_path / "train.log").labels
+    judged = recommend(tmp_path / "train.log")
+    (label,) = judged.labels
+    assert not any("reward hacking cannot be excluded" in text for text in judged.missing)
     assert label.label == "reward_hacking"
     fall = next(fact for fact in label.evidence if fact.metric == "component:accuracy")
     assert demanding.long_log_score(_answered(tmp_path, label=label.label, since_step=fall.break_row)) == (1.0, [])

@@ -56,7 +56,7 @@ def judge_parsed(
         labels=labels,
         recommendation=decide(labels, signals, context),
         parsed=summary(parsed),
-        missing=_missing(parsed, context, config),
+        missing=_missing(parsed, context, config, hacked=any(label.label == "reward_hacking" for label in labels)),
         caveat=CAVEAT,
     )
 
@@ -76,7 +76,7 @@ def _has(log: ParsedLog, quantity: str) -> bool:
     return quantity in log.series
 
 
-def _missing(log: ParsedLog, context: Context, config: Mapping[str, Any] | None) -> list[str]:
+def _missing(log: ParsedLog, context: Context, config: Mapping[str, Any] | None, *, hacked: bool) -> list[str]:
     missing = [
         text
         for quantity, text in (
@@ -86,7 +86,8 @@ def _missing(log: ParsedLog, context: Context, config: Mapping[str, Any] | None)
         )
         if not _has(log, quantity)
     ]
-    missing += _missing_measure(log)
+    if not hacked:
+        missing += _missing_measure(log)
     if "zero_std" in log.series and (
         context.given.get("scale_rewards") == "batch"
         or context.given.get("multi_objective_aggregation") == "normalize_then_sum"
