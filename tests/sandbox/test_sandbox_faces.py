@@ -377,3 +377,12 @@ def test_every_program_and_every_test_finds_the_generator_in_one_state(tests: st
     wanted, code = repr(random.Random(0).random()), "import random\ndef f(): return random.random()"
     rows = [{"tests": tests.replace("WANTED", wanted)}] * 3
     assert [verdict.score for verdict in UnitTest().grade_batch([code] * 3, rows)] == [1.0] * 3
+
+
+@pytest.mark.parametrize("tests", ["assert f() == 1", "got = f()\nassert got == 1, got"])
+@pytest.mark.parametrize("code", ["def f(): raise ValueError('\\ud800')", "def f(): return '\\ud800'",
+                                  "raise ValueError('\\udcff')"])  # fmt: skip
+def test_what_a_failure_says_can_be_written_by_every_log(tests: str, code: str) -> None:
+    verdict = UnitTest().grade(code, {"tests": tests})
+    assert verdict.score == 0.0
+    assert "".join(verdict.detail["failures"]).encode()

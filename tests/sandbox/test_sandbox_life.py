@@ -161,6 +161,34 @@ def test_no_process_and_no_descriptor_is_left_after_closing(pool: Pool) -> None:
     assert wait_until(lambda: not _alive(pid))
 
 
+def test_no_program_runs_without_its_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker is made to end between a fork and the child's wish to end with it."""
+    sources = _pool.worker_sources
+    forked, sealed = "        if pid:\n            return pid\n", "        self.seal.narrow()\n"
+    waits = f"        while os.getppid() == self.facts['pid']:\n            pass\n{sealed}"
+    ends = "        if pid:\n            self.await_receipt(9.0)\n            os._exit(0)\n"
+    assert all(sum(text.count(part) for _, text in sources("program")) == 1 for part in (forked, sealed))
+    monkeypatch.setattr(_pool, "worker_sources", lambda kind: [
+        [name, text.replace(forked, ends).replace(sealed, waits)] for name, text in sources(kind)])  # fmt: skip
+    sessions, close = set[int](), _pool.Worker.close
+    monkeypatch.setattr(_pool.Worker, "close", lambda self: (sessions.add(self.process.pid), close(self)))
+    pool = Pool("landlock+seccomp", 1)
+    assert pool.run([script("import time\ntime.sleep(60)")])[0].status == "lost"
+    pool.close()
+    assert len(sessions) == 3
+    assert wait_until(lambda: not _lives_in(sessions), 5.0)
+
+
+def _lives_in(sessions: set[int]) -> bool:
+    """Return whether any process is left of those that the sessions' leaders started."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, _, session = path.read_text(encoding="utf-8").rpartition(")")[2].split()[:4]
+            if int(session) in sessions and state != "Z":
+                return True
+    return False
+
+
 CLIENT = """
 import sys
 sys.path.insert(0, sys.argv[1])

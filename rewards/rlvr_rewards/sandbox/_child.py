@@ -157,6 +157,8 @@ class Start:
         if self.uid is not None:
             _become(self.uid)
         self.seal.narrow()
+        if os.getppid() != self.facts["pid"]:
+            os._exit(1)  # the worker ended before its end could end this process too
         os.closerange(first_free, MAX_OPEN_FILES)
         self.seal.close()
 

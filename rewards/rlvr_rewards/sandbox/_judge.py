@@ -303,5 +303,6 @@ def _close(left: str, right: str, atol: float) -> bool:
 
 
 def facts(outcome: Outcome) -> Mapping[str, Any]:
-    """Return the outcome as plain JSON data for a verdict's detail."""
-    return {"passed": outcome.passed, "total": outcome.total, "mode": outcome.mode, "failures": outcome.failures}
+    """Return the outcome as plain JSON data for a verdict's detail, which every log can write."""
+    failures = [text.encode("utf-8", "backslashreplace").decode() for text in outcome.failures]
+    return {"passed": outcome.passed, "total": outcome.total, "mode": outcome.mode, "failures": failures}
