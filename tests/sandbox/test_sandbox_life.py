@@ -145,6 +145,20 @@ def test_a_client_held_up_past_the_deadline_loses_no_answer(monkeypatch: pytest.
     assert lost == 0
 
 
+def test_the_time_of_a_long_request_does_not_run_while_another_answer_is_judged() -> None:
+    pool = Pool("landlock+seccomp", 1)
+
+    def slow_to_judge() -> Any:
+        yield from script("print(1)")
+        threading.Event().wait(1.5)
+
+    code = f"text = {'x' * 1_000_000!r}\nprint(len(text))"
+    results = pool.run([slow_to_judge(), script(code, wall_s=1.0)])
+    lost = pool.lost
+    pool.close()
+    assert (results[1].data, lost) == (b"1000000\n", 0)
+
+
 def _descriptors() -> int:
     gc.collect()
     return sum(1 for _ in Path("/proc/self/fd").iterdir())

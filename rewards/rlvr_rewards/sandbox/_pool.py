@@ -8,6 +8,7 @@ import atexit
 import contextlib
 import json
 import os
+import select
 import selectors
 import subprocess
 import threading
@@ -23,6 +24,7 @@ from rlvr_rewards.sandbox._jobs import Grading, Job, Result, T
 from rlvr_rewards.sandbox._launch import ENVIRONMENT, Kind, Level, command, start_message, worker_sources
 
 KINDS: tuple[Kind, ...] = ("program", "tests", "rich tests")
+TAKES_MS = 200  # a worker at rest takes the next part of a request sooner
 START_S = 60.0  # a worker that takes longer to start does not work
 GRACE_S = 5.0  # beyond a job's own wall limit, before the worker itself counts as stuck
 
@@ -45,11 +47,22 @@ class Worker:
         self.deadline = time.monotonic() + START_S
 
     def submit(self, job: Job) -> None:
-        """Send a request, or queue what of it the worker does not take at once."""
+        """Send a request; queue what of it the worker does not take soon.
+
+        A program's time runs from when its worker reads of it: what this process does next, such as judging another
+        program's answer, must not be taken for the time of one whose request is longer than the pipe.
+        """
         self.outgoing += job.frames()
         self.deadline = time.monotonic() + job.limits.wall_s + GRACE_S
         with contextlib.suppress(BrokenPipeError):  # a dead worker is noticed where answers are read
             self.write()
+            while self.outgoing and self._takes_more():
+                self.write()
+
+    def _takes_more(self) -> bool:
+        poller = select.poll()
+        poller.register(self.stdin, select.POLLOUT)
+        return bool(poller.poll(TAKES_MS))
 
     def write(self) -> None:
         """Send as much as the worker takes now."""
