@@ -19,8 +19,10 @@ def labels(rows):
 @pytest.mark.slow
 @pytest.mark.parametrize(("rows", "drift", "reward_drift"), [(20, 0.65, 0.0), (40, 0.65, 0.65), (1500, 0.9, 0.9)])
 def test_at_most_five_percent_of_healthy_runs_raise_any_alarm(simulate, rows_of, rows, drift, reward_drift):
-    alarms = sum(bool(labels(rows_of(simulate(seed, rows, drift, reward_drift))) - QUIET) for seed in range(SERIES))
-    assert alarms <= 0.05 * SERIES, alarms
+    # A long run costs as much as many short ones: fewer of them.
+    series = SERIES if rows < 100 else SERIES // 4
+    alarms = sum(bool(labels(rows_of(simulate(seed, rows, drift, reward_drift))) - QUIET) for seed in range(series))
+    assert alarms <= 0.05 * series, alarms
 
 
 @pytest.mark.slow
