@@ -36,7 +36,9 @@ def _between(page: str, marks: tuple[str, str], lines: Iterator[str]) -> dict[st
     path = Path(__file__).resolve().parents[3] / page
     if not path.is_file():
         return {}
-    head, _, rest = path.read_text(encoding="utf-8").partition(marks[0])
+    head, found, rest = path.read_text(encoding="utf-8").partition(marks[0])
+    if not found:
+        raise ValueError(f"{page} has lost its mark {marks[0]!r}")
     return {page: head + marks[0] + "\n" + "\n".join(lines) + "\n" + marks[1] + rest.partition(marks[1])[2]}
 
 

@@ -15,8 +15,8 @@ ROWS, SECONDS = 64, 10.0
 SHARE = 0.5
 OPENING = Check(
     "opening_tag", "reward", "error",
-    "with the opening tag put in front the same completions are rewarded: the chat template writes that tag into the "
-    "prompt, so the reward must do without it (format: prefilled=true)",
+    "with the opening tag put in front the same completions are rewarded: if the chat template writes that tag into "
+    "the prompt, the reward must do without it (format: prefilled=true); else the model leaves it out",
 )  # fmt: skip
 _CLOSING = re.compile(r"</([A-Za-z][\w-]*)>")
 

@@ -23,6 +23,10 @@ from grpo_rlvr.models.score import Audit, Route, ScoreError, ScoreResult
 from grpo_rlvr.workspace import Workspace
 
 Progress = Callable[[float, float, str], None]
+NEXT_WITHOUT_TAG = (
+    "Look at the prompt as the model gets it. If it ends with that tag, mend the reward and score again; if not, the "
+    "model leaves the tag out: teach it the form by SFT."
+)
 
 
 @dataclass
@@ -190,12 +194,12 @@ def _result(reading_id: str, scored: Scored, found: auditing.Found, config: Mapp
 
 
 def _route(route: Route, audit: Audit) -> Route:
-    """Withdraw "never succeeds" where the audit shows that the reward, not the model, is at fault."""
+    """Withdraw "never succeeds" where the answers are right but for a tag that the template may have written."""
     lost = next((a for a in audit.attacks if a.attack == OPENING.attack and a.outcome == "lost"), None)
     if route.route != "sft_first" or lost is None:
         return route
     why = f"{route.why} But {lost.bad} of {lost.tried} tried are rewarded once their opening tag is put back."
-    return route.model_copy(update={"route": "unknown", "why": why, "next": "Mend the reward first, then score again."})
+    return route.model_copy(update={"route": "unknown", "why": why, "next": NEXT_WITHOUT_TAG})
 
 
 def _notes(scored: Scored, config: Mapping[str, Any]) -> list[str]:
