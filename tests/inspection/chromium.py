@@ -58,9 +58,17 @@ class Chromium:
         self.session: str | None = None
         self.frame_session: str | None = None
         target = next(t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "page")
-        self.session = self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)["sessionId"]
+        self._take(target["targetId"])
+
+    def _take(self, target: str) -> None:
+        """Speak to this tab from now on, as if its window were in front."""
+        self.session = None
+        self.call("Target.activateTarget", targetId=target)
+        self.target = target
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(f"{domain}.enable")
+        self.call("Emulation.setFocusEmulationEnabled", enabled=True)
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
         """Send a command and return its result."""
@@ -94,10 +102,14 @@ class Chromium:
 
     def open(self, url: str) -> None:
         """Load a page from scratch."""
-        self.frame_session = None
-        # Two loads of one address in a row can lose the second's answer; a blank page between two makes the load whole.
-        for address in dict.fromkeys(("about:blank", url)):
-            self.call("Page.navigate", url=address)
+        # A tab of its own: a load that follows another one too soon can stay without an answer.
+        self.frame_session, old, self.session = None, self.target, None
+        self._take(self.call("Target.createTarget", url="about:blank")["targetId"])
+        page, self.session = self.session, None
+        self.call("Target.closeTarget", targetId=old)
+        self.session = page
+        if url != "about:blank":
+            self.call("Page.navigate", url=url)
 
     def run(self, expression: str) -> Any:
         """Return the value of a JavaScript expression; promises are awaited."""
