@@ -24,7 +24,6 @@ class JudgeServer:
         self.faults: list[Callable[[Any], None]] = []
         self.model = "stub-judge-2026-01"
         self.says: Answerer = lambda answer, nonce: "good" in answer
-        self.in_flight = self.most_in_flight = 0
         self.lock = threading.Lock()
         self.url = ""
 
@@ -44,21 +43,15 @@ class JudgeServer:
 def _handler(server: JudgeServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            server.requests.append({"path": self.path, **body})
+            server.headers.append(dict(self.headers))
             with server.lock:
-                server.in_flight += 1
-                server.most_in_flight = max(server.most_in_flight, server.in_flight)
                 fault = server.faults.pop(0) if server.faults else None
-            try:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                server.requests.append({"path": self.path, **body})
-                server.headers.append(dict(self.headers))
-                if fault is not None:
-                    fault(self)
-                    return
-                send(self, 200, {"model": server.model, "choices": [{"message": {"content": server.reply(body)}}]})
-            finally:
-                with server.lock:
-                    server.in_flight -= 1
+            if fault is not None:
+                fault(self)
+                return
+            send(self, 200, {"model": server.model, "choices": [{"message": {"content": server.reply(body)}}]})
 
         def log_message(self, *args: Any) -> None:
             return
