@@ -234,3 +234,28 @@ def test_a_setup_says_the_same_in_each_usual_way(path: str, usual: Any, other: A
         return [(finding.rule, finding.message) for finding in result.findings]
 
     assert found(other) == found(usual)
+
+
+@pytest.mark.parametrize(
+    ("rule", "field", "script"),
+    [
+        ("step-count-not-whole", "eval_steps", "logging_steps=every(), eval_steps=2.5, eval_strategy='steps'"),
+        ("step-count-not-whole", "save_steps", "eval_steps=2.5, eval_strategy=args.when, save_steps=7.5"),
+        ("greedy-rollouts", "top_k", "temperature=args.temperature, top_k=1"),
+        ("greedy-rollouts", "top_p", "top_p=0.0, generation_kwargs=args.extra"),
+        ("sampling-narrowed", "min_p", "top_p=args.top_p, min_p=0.1"),
+        ("adam-betas-of-two-types", "adam_beta2", "adam_beta1=args.beta1, adam_beta2=1"),
+        ("option-unused-by-loss", "delta", "loss_type='sapo', epsilon=args.epsilon, delta=4.0"),
+    ],
+)
+def test_an_option_that_cannot_be_read_hides_nothing_about_the_others(rule: str, field: str, script: str) -> None:
+    loaded = load_config(f"from trl import GRPOConfig\nargs = parse()\nGRPOConfig({script})\n", "train.py")
+    result = check(loaded.config, parse_setup(loaded.setup), trl_version="1.16.0", loaded=loaded)
+    assert field in [found.fields[0] for found in result.findings if found.rule == rule]
+    assert result.unread
+
+
+def test_a_rule_that_could_read_none_of_its_options_says_that_it_could_not_judge() -> None:
+    loaded = load_config("from trl import GRPOConfig\nGRPOConfig(logging_steps=every())\n", "train.py")
+    result = check(loaded.config, parse_setup(loaded.setup), trl_version="1.16.0", loaded=loaded)
+    assert "logging_steps" in result.not_applicable["step-count-not-whole"]

@@ -62,7 +62,7 @@ def test_a_table_is_a_valid_schema_whose_defaults_fit(name: str) -> None:
 
 @pytest.mark.slow
 def test_the_table_of_the_installed_trl_equals_the_real_dataclass() -> None:
-    done = subprocess.run([sys.executable, "-c", REAL], capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run([sys.executable, "-c", REAL], capture_output=True, encoding="utf-8", timeout=120, check=True)
     real: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     installed = table(version("trl"), version("transformers"))
     assert set(real) == set(installed.fields)

@@ -1,8 +1,8 @@
 """The parsed config as rules read it: given values, defaults of the version, nested values, nothing guessed."""
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 from grpo_rlvr.config.tables import Table
 
@@ -13,8 +13,32 @@ NEWER_NAMES = {
 }
 
 
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
 class Unknown(Exception):
     """A rule read a value that is not known; the engine turns this into `not applicable` with the reason."""
+
+
+def judge_each(items: Iterable[Item], judge: Callable[[Item], Answer | None]) -> list[Answer]:
+    """Return what `judge` finds, item by item, so that one unknown value does not hide what holds of the others.
+
+    Raises:
+        Unknown: nothing was found, and some item could not be judged.
+    """
+    found, unknown = [], None
+    for item in items:
+        try:
+            answer = judge(item)
+        except Unknown as reason:
+            unknown = unknown or reason
+            continue
+        if answer is not None:
+            found.append(answer)
+    if unknown and not found:
+        raise unknown
+    return found
 
 
 class ConfigView:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from grpo_rlvr.config.facts import Facts
-from grpo_rlvr.config.rule import PASS, Example, Outcome, fail, rule
-from grpo_rlvr.config.view import ConfigView
+from grpo_rlvr.config.rule import PASS, Example, Fail, Outcome, fail, rule
+from grpo_rlvr.config.view import ConfigView, judge_each
 
 # Counted in steps when above 1, a share of all steps below: (count, strategy that makes it count).
 STEP_COUNTS = (
@@ -33,13 +33,15 @@ def _by_steps(config: ConfigView, strategy: str) -> bool:
     sources=("transformers/training_args.py",),
 )
 def step_count_not_whole(config: ConfigView) -> Outcome:
-    found = []
-    for name, strategy in STEP_COUNTS:
+    def judge(option: tuple[str, str]) -> Fail | None:
+        name, strategy = option
         value = config.number(name)
-        if _by_steps(config, strategy) and value is not None and value > 1 and not value.is_integer():
-            message = f"{name}={value:g}: above 1 it must be whole."
-            found.append(fail(name, value=value, message=message, set={name: round(value)}))
-    return found or PASS
+        if value is None or value <= 1 or value.is_integer() or not _by_steps(config, strategy):
+            return None
+        message = f"{name}={value:g}: above 1 it must be whole."
+        return fail(name, value=value, message=message, set={name: round(value)})
+
+    return judge_each(STEP_COUNTS, judge) or PASS
 
 
 @rule(

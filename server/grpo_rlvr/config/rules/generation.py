@@ -5,7 +5,7 @@ from typing import Any
 
 from grpo_rlvr.config.facts import Facts
 from grpo_rlvr.config.rule import PASS, Example, Outcome, fail, not_applicable, rule
-from grpo_rlvr.config.view import ConfigView
+from grpo_rlvr.config.view import ConfigView, judge_each
 
 # Below this, a softmax of real logits is an argmax for nearly every token.
 GREEDY_TEMPERATURE = 0.1
@@ -32,20 +32,19 @@ def temperature_not_positive(config: ConfigView) -> Outcome:
     return fail("temperature", value=value, message=f"temperature={value:g}: it must be above 0; 1.0 is the default.")
 
 
-def _greedy(config: ConfigView, extra: Mapping[str, Any], facts: Facts) -> tuple[str, str] | None:
-    """Return the field that makes sampling greedy, and how."""
-    temperature = config.number("temperature")
-    if temperature is not None and 0 < temperature < GREEDY_TEMPERATURE:
-        return "temperature", f"temperature={temperature:g} is nearly greedy"
-    if config.number("top_p") == 0:
-        return "top_p", "top_p=0 keeps only the likeliest token"
-    if config.effective("top_k") == 1:
-        return "top_k", "top_k=1 keeps only the likeliest token"
-    if config.exists("min_p") and config.number("min_p") == 1:
-        return "min_p", "min_p=1 keeps only the likeliest token"
-    for name, greedy in (("do_sample", False), ("temperature", 0), ("top_p", 0), ("top_k", 1)):
-        if name in extra and extra[name] is not None and extra[name] == greedy and extra[name] is not True:
-            return f"generation_kwargs.{name}", f"generation_kwargs sets {name}={extra[name]!r}"
+def _greedy(name: str, config: ConfigView) -> tuple[str, str] | None:
+    """Return the field by which an option makes sampling greedy, and how."""
+    value = config.number(name) if config.exists(name) else None
+    if name == "temperature" and value is not None and 0 < value < GREEDY_TEMPERATURE:
+        return "temperature", f"temperature={value:g} is nearly greedy"
+    if value is not None and value == {"top_p": 0, "top_k": 1, "min_p": 1}.get(name):
+        return name, f"{name}={value:g} keeps only the likeliest token"
+    if name != "generation_kwargs":
+        return None
+    extra = config.mapping(name)
+    for key, greedy in (("do_sample", False), ("temperature", 0), ("top_p", 0), ("top_k", 1)):
+        if key in extra and extra[key] is not None and extra[key] == greedy and extra[key] is not True:
+            return f"generation_kwargs.{key}", f"generation_kwargs sets {key}={extra[key]!r}"
     return None
 
 
@@ -59,11 +58,12 @@ def _greedy(config: ConfigView, extra: Mapping[str, Any], facts: Facts) -> tuple
     good=Example({"top_p": 1.0}),
     sources=("huggingface/trl#3640", "huggingface/trl#3562", "trl/trainer/grpo_trainer.py"),
 )
-def greedy_rollouts(config: ConfigView, facts: Facts) -> Outcome:
-    found = _greedy(config, config.mapping("generation_kwargs"), facts)
-    if found is None:
+def greedy_rollouts(config: ConfigView) -> Outcome:
+    names = ("temperature", "top_p", "top_k", "min_p", "generation_kwargs")
+    found = judge_each(names, lambda name: _greedy(name, config))
+    if not found:
         return PASS
-    field, how = found
+    field, how = found[0]
     head = field.partition(".")[0]
     return fail(
         *dict.fromkeys((field, head)),
@@ -259,20 +259,16 @@ def sampling_narrowed(config: ConfigView, facts: Facts) -> Outcome:
 
 def narrowed(config: ConfigView) -> list[str]:
     """Return the options in force that keep only a part of the distribution (temperature not counted)."""
-    cut: list[str] = []
-    for name in ("top_k", "top_p", "min_p", "repetition_penalty"):
+
+    def judge(name: str) -> str | None:
         # The default top_k=50 of 0.16 and 0.17 counts as well: it is in force.
         value = config.number(name) if config.exists(name) else None
         if value is None:
-            continue
-        if (
-            (name == "top_k" and value > 0)
-            or (name == "top_p" and value < 1)
-            or (name == "min_p" and value > 0)
-            or (name == "repetition_penalty" and value != 1)
-        ):
-            cut.append(name)
-    return cut
+            return None
+        cuts = {"top_k": value > 0, "top_p": value < 1, "min_p": value > 0, "repetition_penalty": value != 1}
+        return name if cuts[name] else None
+
+    return judge_each(("top_k", "top_p", "min_p", "repetition_penalty"), judge)
 
 
 RULES = (

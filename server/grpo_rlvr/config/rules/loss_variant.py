@@ -3,7 +3,7 @@
 from grpo_rlvr.config.batch import Batch
 from grpo_rlvr.config.facts import Facts
 from grpo_rlvr.config.rule import PASS, Example, Outcome, fail, rule
-from grpo_rlvr.config.view import ConfigView
+from grpo_rlvr.config.view import ConfigView, judge_each
 
 # Losses that sum over tokens, so that a per-sequence ratio counts once per token.
 TOKEN_SUMMED = ("bnpo", "dr_grpo", "dapo", "cispo")
@@ -184,7 +184,8 @@ def _ignored(config: ConfigView, loss: str) -> list[str]:
     if loss == "cispo":
         idle.append("epsilon")
     idle += [name for name in config.given if name.startswith(("sapo_", "vespo_")) and not name.startswith(f"{loss}_")]
-    return [name for name in idle if config.has(name) and config.exists(name) and config.effective(name) is not None]
+    stated = [name for name in idle if config.has(name) and config.exists(name)]
+    return judge_each(stated, lambda name: None if config.effective(name) is None else name)
 
 
 @rule(

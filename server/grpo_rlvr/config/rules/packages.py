@@ -1,13 +1,21 @@
 """Packages beside TRL: versions outside what the TRL release asks for."""
 
 from grpo_rlvr.config.facts import Facts
-from grpo_rlvr.config.rule import PASS, Example, Outcome, fail, rule
+from grpo_rlvr.config.rule import PASS, Example, Fail, Outcome, fail, rule
 from grpo_rlvr.config.tables import Table
 from grpo_rlvr.config.versions import Versions
-from grpo_rlvr.config.view import ConfigView
+from grpo_rlvr.config.view import ConfigView, judge_each
 
 # vLLM has rules of its own: it is an optional extra whose window TRL checks at run time.
 CHECKED = ("transformers", "accelerate", "datasets", "python")
+
+# What is used, and the transformers it needs.
+NEEDS = (
+    ("environment_factory", "5.2.0"),
+    ("trainer.tools", "5.0.0"),
+    ("use_transformers_continuous_batching", "5.8.0"),
+    ("use_transformers_paged", "5.8.0"),
+)
 
 
 @rule(
@@ -44,25 +52,22 @@ def transformers_without_processing_class(versions: Versions) -> Outcome:
     sources=("huggingface/trl#5093", "huggingface/trl#5765", "trl/trainer/grpo_trainer.py"),
 )
 def feature_of_newer_transformers(config: ConfigView, facts: Facts, versions: Versions) -> Outcome:
-    wanted = []
-    if facts.setup.get("environment_factory") and versions.trl_is(">=0.29"):
-        wanted.append(("environment_factory", "5.2.0"))
-    if facts.setup.get("trainer.tools"):
-        wanted.append(("trainer.tools", "5.0.0"))
-    for name in ("use_transformers_continuous_batching", "use_transformers_paged"):
-        if versions.trl_is(">=1.7") and config.exists(name) and config.flag(name):
-            wanted.append((name, "5.8.0"))
-    return [
-        fail(
-            name,
-            "versions.transformers",
-            value=versions.get("transformers"),
-            message=f"{name.rpartition('.')[2]} needs transformers>={needed}, and {versions.get('transformers')} is "
-            "installed.",
-        )
-        for name, needed in wanted
-        if versions.within("transformers", f"<{needed}")
-    ] or PASS
+    def used(name: str) -> bool:
+        if name == "environment_factory":
+            return versions.trl_is(">=0.29") and bool(facts.setup.get(name))
+        if name == "trainer.tools":
+            return bool(facts.setup.get(name))
+        return versions.trl_is(">=1.7") and config.exists(name) and config.flag(name)
+
+    def judge(need: tuple[str, str]) -> Fail | None:
+        name, needed = need
+        if not versions.within("transformers", f"<{needed}") or not used(name):
+            return None
+        installed = versions.get("transformers")
+        message = f"{name.rpartition('.')[2]} needs transformers>={needed}, and {installed} is installed."
+        return fail(name, "versions.transformers", value=installed, message=message)
+
+    return judge_each(NEEDS, judge) or PASS
 
 
 @rule(

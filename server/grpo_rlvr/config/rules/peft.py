@@ -4,7 +4,7 @@ from typing import Any
 
 from grpo_rlvr.config.facts import Facts
 from grpo_rlvr.config.rule import PASS, Example, Outcome, fail, not_applicable, rule
-from grpo_rlvr.config.view import ConfigView
+from grpo_rlvr.config.view import ConfigView, judge_each
 
 # Names of output layers in the architectures that TRL trains.
 OUTPUT_LAYERS = ("lm_head", "embed_out", "output_layer")
@@ -140,7 +140,8 @@ def adapter_on_output_layer(facts: Facts) -> Outcome:
     fix_safety="The plain loss computes the same with more memory, and trains the adapter.",
 )
 def adapter_on_output_layer_with_liger(config: ConfigView, facts: Facts) -> Outcome:
-    used = [name for name in ("use_liger_kernel", "use_liger_loss") if config.exists(name) and config.flag(name)]
+    switches = ("use_liger_kernel", "use_liger_loss")
+    used = judge_each(switches, lambda name: name if config.exists(name) and config.flag(name) else None)
     layer = _output_layer(facts)
     if not used or layer is None:
         return PASS

@@ -3,7 +3,7 @@
 from grpo_rlvr.config.facts import Facts
 from grpo_rlvr.config.rule import PASS, Example, Outcome, fail, rule
 from grpo_rlvr.config.rules.dataset import streams
-from grpo_rlvr.config.view import ConfigView, as_mapping
+from grpo_rlvr.config.view import ConfigView, as_mapping, judge_each
 
 # What torch.utils.checkpoint.checkpoint takes beside the function and its arguments.
 CHECKPOINT_KEYS = ("use_reentrant", "preserve_rng_state", "context_fn", "determinism_check", "debug", "early_stop")
@@ -93,8 +93,11 @@ def optimizer_options_malformed(config: ConfigView) -> Outcome:
     fix_safety="Safe: it is the same number.",
 )
 def adam_betas_of_two_types(config: ConfigView, facts: Facts) -> Outcome:
-    whole = {name: config.integer(name) for name in ("adam_beta1", "adam_beta2")}
-    wrong = {name: value for name, value in whole.items() if value is not None}
+    def whole(name: str) -> tuple[str, int] | None:
+        value = config.integer(name)
+        return None if value is None else (name, value)
+
+    wrong = dict(judge_each(("adam_beta1", "adam_beta2"), whole))
     # torch has refused the mixture since 2.5, which came after TRL 0.14's own window opened.
     if not wrong or facts.versions.within("torch", "<2.5"):
         return PASS

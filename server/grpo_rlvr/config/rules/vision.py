@@ -4,7 +4,7 @@ import re
 
 from grpo_rlvr.config.facts import Facts
 from grpo_rlvr.config.rule import PASS, Example, Outcome, fail, not_applicable, rule
-from grpo_rlvr.config.view import ConfigView
+from grpo_rlvr.config.view import ConfigView, judge_each
 
 _MIXED = re.compile(r"mixed|different|various|varying|several|uneven|not (all )?the same|any size|heterogen", re.I)
 _IMAGES = {"columns": ["prompt", "image"], "format": "conversational"}
@@ -138,7 +138,7 @@ def both_image_columns(facts: Facts) -> Outcome:
 )
 def continuous_batching_with_images(config: ConfigView, facts: Facts) -> Outcome:
     names = ("use_transformers_continuous_batching", "use_transformers_paged")
-    used = [name for name in names if config.exists(name) and config.flag(name)]
+    used = judge_each(names, lambda name: name if config.exists(name) and config.flag(name) else None)
     if not used or facts.model_class != "vlm":
         return PASS
     return fail(
