@@ -12,7 +12,7 @@ from grpo_rlvr.errors import InputError, NotFoundError
 from grpo_rlvr.memory import describe, estimate, known
 from grpo_rlvr.memory.configfile import from_config
 from grpo_rlvr.memory.facts import facts_of_known, resolve_facts
-from grpo_rlvr.memory.shape import COUNTED
+from grpo_rlvr.memory.families import COUNTED
 from grpo_rlvr.models.setup import parse_setup
 from grpo_rlvr.workspace import Workspace
 
@@ -137,7 +137,7 @@ def test_latent_attention_keeps_one_vector_a_token_in_vllm() -> None:
 
 
 HYBRID = {
-    "model_type": "falcon_h1", "hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 8,
+    "model_type": "zamba2", "hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 8,
     "num_key_value_heads": 2, "head_dim": 128, "vocab_size": 32784, "intermediate_size": 2048,
     "tie_word_embeddings": False,
 }  # fmt: skip
@@ -145,7 +145,7 @@ HYBRID = {
 
 def test_an_architecture_that_is_not_modelled_is_said_and_its_size_asked_for() -> None:
     answer = estimate({}, parse_setup({"model": {"config": HYBRID}, "hardware": {"gpu": "H100"}}))
-    assert "'falcon_h1' is not modelled" in answer.notes[0]
+    assert "'zamba2' is not modelled" in answer.notes[0]
     assert any(entry.input == "model.params_b" for entry in answer.assumed)
 
 
@@ -158,7 +158,7 @@ def test_the_stated_size_of_an_architecture_that_is_not_modelled_is_believed() -
 
 
 def test_a_config_json_that_lacks_a_size_of_an_unknown_architecture_is_answered_by_the_stated_size() -> None:
-    config = {"model_type": "nemotron_h", "hidden_size": 4096, "vocab_size": 131072}
+    config = {"model_type": "jamba", "hidden_size": 4096, "vocab_size": 131072}
     with pytest.raises(InputError, match=r"params_b") as caught:
         resolve_facts(parse_setup({"model": {"config": config}}))
     assert "missing" in str(caught.value)

@@ -1,50 +1,21 @@
 """Model facts from a transformers config.json."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from grpo_rlvr.errors import InputError
 from grpo_rlvr.memory.checks import integer
-from grpo_rlvr.memory.shape import (
-    GATED_TOWERS,
-    PLAIN_MLP,
-    QK_NORM,
-    QKV_BIAS,
-    QUERY_GATE,
-    LatentAttention,
-    LinearAttention,
-    ModelFacts,
-    ShortConvolution,
-)
+from grpo_rlvr.memory.families import GATED_TOWERS, PLAIN_MLP, QK_NORM, QKV_BIAS, QUERY_GATE
+from grpo_rlvr.memory.layerfile import layer_kinds, read_layers
+from grpo_rlvr.memory.shape import LatentAttention, ModelFacts
+from grpo_rlvr.memory.sizes import MAX_SIZE, Sizes
 
-MAX_SIZE = 10_000_000
 # `tie_word_embeddings` when config.json does not say (the class default in transformers 5.24).
-TIED_BY_DEFAULT = frozenset({"gemma", "gemma2", "gemma3", "gemma3_text", "gpt2", "smollm3", "lfm2"})
+TIED_BY_DEFAULT = frozenset(
+    {"gemma", "gemma2", "gemma3", "gemma3_text", "gemma4", "gemma4_text", "gpt2", "smollm3", "lfm2"}
+)
+SHARED = ("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "shared_intermediate_size")
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """Whole numbers of a config, each under the first of its names that is given."""
-
-    config: Mapping[str, Any]
-    where: str
-
-    def __call__(self, *keys: str, default: int | None = None, minimum: int = 1) -> int:
-        """Return a size.
-
-        Raises:
-            InputError: it is missing and has no default, or is no whole number.
-        """
-        for key in keys:
-            if self.config.get(key) is not None:
-                return integer(self.config[key], f"{self.where}: {key}", minimum=minimum, maximum=MAX_SIZE)
-        if default is None:
-            raise InputError(
-                f"'{keys[0]}' is missing", where=self.where, remedy="Give the whole config.json of the model."
-            )
-        return default
 
 
 def from_config(config: Mapping[str, Any], name: str, source: str) -> ModelFacts:
@@ -58,7 +29,8 @@ def from_config(config: Mapping[str, Any], name: str, source: str) -> ModelFacts
     inner: Mapping[str, Any] = {**config, **text} if isinstance(text, Mapping) else config
     size = Sizes(inner, where)
     hidden, heads = size("hidden_size", "n_embd", "d_model"), size("num_attention_heads", "n_head")
-    layers = size("num_hidden_layers", "n_layer")
+    # Nemotron-H names each layer's kind; that list decides.
+    layers = len(layer_kinds(inner)) or size("num_hidden_layers", "n_layer")
     model_type = str(inner.get("model_type") or config.get("model_type") or "llama")
     # Of a vision-language model the outer word decides, where there is one.
     tied = config.get("tie_word_embeddings", inner.get("tie_word_embeddings", model_type in TIED_BY_DEFAULT))
@@ -74,14 +46,13 @@ def from_config(config: Mapping[str, Any], name: str, source: str) -> ModelFacts
         qk_norm=model_type in QK_NORM or (bool(inner.get("use_qk_norm")) and model_type != "llama4_text"),
         qkv_bias=model_type in QKV_BIAS or bool(inner.get("attention_bias")),
         context=size("max_position_embeddings", default=0) if inner.get("max_position_embeddings") else 0,
-        linear=_linear_attention(inner, where) or _convolution(inner, size, hidden), latent=latent,
-        query_gate=model_type in QUERY_GATE,
+        latent=latent, query_gate=model_type in QUERY_GATE,
         mlp_matrices=2 if model_type in PLAIN_MLP else 3, tower=_tower(config, hidden, where),
-        **_widths(size, model_type, layers, hidden),
+        **_widths(size, model_type, layers, hidden), **read_layers(size, model_type, layers, hidden),
     )  # fmt: skip
 
 
-def _widths(size: Sizes, model_type: str, layers: int, hidden: int) -> dict[str, int]:
+def _widths(size: Sizes, model_type: str, layers: int, hidden: int) -> dict[str, Any]:
     """The MLP's width and, of a mixture, the experts: how many, how wide, shared ones, layers without any."""
     config = size.config
     intermediate = size("block_ff_dim", "intermediate_size", "n_inner", "ffn_dim", default=4 * hidden)
@@ -89,18 +60,21 @@ def _widths(size: Sizes, model_type: str, layers: int, hidden: int) -> dict[str,
         step = size("block_multiple_of", default=256)
         intermediate = -(-_adjusted(2 * intermediate // 3, config.get("block_ffn_dim_multiplier")) // step) * step
     if not any(config.get(key) for key in EXPERTS):
-        return {"intermediate": intermediate}
+        # Granite 4's small models keep the shared MLP alone.
+        return {"intermediate": size("shared_intermediate_size", default=intermediate)}
     width = size("moe_intermediate_size", default=intermediate)
     shared = 0
     if model_type == "llama4_text":
         shared, intermediate = width, size("intermediate_size_mlp", default=intermediate)
-    elif config.get("shared_expert_intermediate_size"):
-        shared = size("shared_expert_intermediate_size")
+    elif model_type.startswith("gemma4"):
+        shared = intermediate  # its experts stand beside the dense MLP
+    elif any(config.get(key) for key in SHARED):
+        shared = size(*SHARED)
     elif config.get("n_shared_experts") or config.get("moe_num_shared_experts"):
         shared = size("n_shared_experts", "moe_num_shared_experts") * width
     return {
         "intermediate": intermediate, "experts": size(*EXPERTS),
-        "active": size("num_experts_per_tok", "num_experts_per_token", "moe_k", default=2),
+        "active": size("num_experts_per_tok", "num_experts_per_token", "moe_k", "top_k_experts", default=2),
         "expert_intermediate": width, "shared_intermediate": shared,
         "dense_layers": min(_dense_layers(size, layers), layers),
     }  # fmt: skip
@@ -114,6 +88,8 @@ def _dense_layers(size: Sizes, layers: int) -> int:
     """Layers of a mixture whose MLP has no experts, under the names that the families give them."""
     config = size.config
     kinds, sparse, dense = (config.get(key) for key in ("mlp_layer_types", "moe_layers", "mlp_only_layers"))
+    if "moe" in (blocks := layer_kinds(config)):
+        return layers - blocks.count("moe")
     if isinstance(kinds, list):
         return kinds.count("dense")
     if isinstance(sparse, list):
@@ -165,34 +141,6 @@ def _tower(config: Mapping[str, Any], text_width: int, where: str) -> int:
     patch, image = size("patch_size"), size("image_size")
     positions = (image // patch) ** 2 if image and patch else size("num_position_embeddings")
     return blocks + projectors * projection + width * positions
-
-
-def _linear_attention(config: Mapping[str, Any], where: str) -> LinearAttention | None:
-    kinds = config.get("layer_types")
-    if not isinstance(kinds, list) or "linear_attention" not in kinds or config.get("linear_num_value_heads") is None:
-        return None
-
-    def size(key: str) -> int:
-        return integer(config.get(key), f"{where}: {key}", minimum=1, maximum=MAX_SIZE)
-
-    return LinearAttention(
-        layers=kinds.count("linear_attention"),
-        key_width=size("linear_num_key_heads") * size("linear_key_head_dim"),
-        value_width=size("linear_num_value_heads") * size("linear_value_head_dim"),
-        value_heads=size("linear_num_value_heads"),
-        kernel=size("linear_conv_kernel_dim"),
-    )
-
-
-def _convolution(config: Mapping[str, Any], size: Sizes, hidden: int) -> ShortConvolution | None:
-    if config.get("conv_L_cache") is None:
-        return None
-    kinds, attending = config.get("layer_types"), config.get("full_attn_idxs")
-    if isinstance(kinds, list):
-        layers = kinds.count("conv")
-    else:
-        layers = size("num_hidden_layers") - len(attending) if isinstance(attending, list) else 0
-    return ShortConvolution(layers, hidden, size("conv_L_cache")) if layers > 0 else None
 
 
 def head_width(hidden: int, heads: int, where: str) -> int:

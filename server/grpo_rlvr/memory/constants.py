@@ -24,6 +24,9 @@ NCCL_L4_GB = 0.1
 # What vLLM needs beside its weights: activations of the 4,096-token profiling batch and captured CUDA graphs. The pool
 # check needs no more than that it is not less (vllm/v1/worker/gpu_worker.py takes it out of the utilization share).
 VLLM_WORK_GB = 1.0
+# Prompt tokens that TRL lets vLLM take in a step (trl/generation/vllm_generation.py, max_num_batched_tokens). A layer
+# that attends to a window keeps room for that many beyond it (vllm/v1/kv_cache_interface.py, SlidingWindowSpec).
+VLLM_BATCHED_TOKENS = 4096
 # Left on the GPU by an engine asleep at level 2: its CUDA context share and graphs. Not measured publicly.
 SLEEP_RESIDUE_GB = 0.6
 

@@ -8,10 +8,12 @@ from typing import Any
 from grpo_rlvr.errors import InputError
 from grpo_rlvr.memory import known
 from grpo_rlvr.memory.checks import flag, integer, number
-from grpo_rlvr.memory.configfile import MAX_SIZE, from_config, head_width
+from grpo_rlvr.memory.configfile import from_config, head_width
+from grpo_rlvr.memory.families import COUNTED, QK_NORM, QKV_BIAS, QUERY_GATE, WINDOWS
 from grpo_rlvr.memory.modelfile import FoundConfig, find_config
 from grpo_rlvr.memory.names import hint
-from grpo_rlvr.memory.shape import COUNTED, QK_NORM, QKV_BIAS, QUERY_GATE, ModelFacts
+from grpo_rlvr.memory.shape import ModelFacts
+from grpo_rlvr.memory.sizes import MAX_SIZE
 from grpo_rlvr.models.setup import Setup
 from grpo_rlvr.workspace import Workspace
 
@@ -94,6 +96,7 @@ def facts_of_known(row: str) -> ModelFacts:
 
 
 def _from_shape(name: str, source: str, shape: known.Shape) -> ModelFacts:
+    every, window = WINDOWS.get(shape.model_type, (1, 0))
     return ModelFacts(
         name=name, source=source, layers=shape.layers, hidden=shape.hidden, heads=shape.heads,
         kv_heads=shape.kv_heads, head_dim=shape.head_dim, intermediate=shape.intermediate, vocab=shape.vocab,
@@ -101,6 +104,7 @@ def _from_shape(name: str, source: str, shape: known.Shape) -> ModelFacts:
         qkv_bias=shape.model_type in QKV_BIAS, experts=shape.experts, active=shape.active,
         expert_intermediate=shape.expert_intermediate, linear=shape.linear,
         query_gate=shape.model_type in QUERY_GATE, tower=shape.tower,
+        window=window, windowed_layers=shape.layers - shape.layers // every,
     )  # fmt: skip
 
 

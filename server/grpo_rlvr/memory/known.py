@@ -4,7 +4,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from grpo_rlvr.memory.shape import LinearAttention
+from grpo_rlvr.memory.mixers import LinearAttention
 
 
 class Shape(NamedTuple):

@@ -2,97 +2,8 @@
 
 from dataclasses import dataclass
 
-# Families that normalise q and k per head, that have four norms a layer, and that add a bias to q, k and v
-# (read in transformers 5.24, models/<family>/modeling_<family>.py).
-QK_NORM = frozenset(
-    {"qwen3", "qwen3_moe", "gemma3_text", "gemma3", "olmo2", "olmo3", "qwen3_next", "qwen3_5", "qwen3_5_text"}
-    | {"lfm2", "qwen3_5_moe", "qwen3_5_moe_text", "qwen3_vl", "qwen3_vl_text", "qwen3_vl_moe", "qwen3_vl_moe_text"}
-)
-FOUR_NORMS = frozenset({"gemma2", "gemma3_text", "gemma3"})
-QKV_BIAS = frozenset({"qwen2", "qwen2_moe", "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"})
-# Families whose queries come with a gate of their width (q_proj is twice as wide).
-QUERY_GATE = frozenset({"qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"})
-# Families whose MLP has two matrices instead of a gated three.
-PLAIN_MLP = frozenset(
-    {
-        "gpt2",
-        "gpt_neo",
-        "gpt_neox",
-        "gptj",
-        "gpt_bigcode",
-        "opt",
-        "bloom",
-        "falcon",
-        "phi",
-        "starcoder2",
-        "codegen",
-        "mpt",
-    }
-    | {"persimmon", "nemotron", "xglm", "biogpt", "apertus", "arcee"}
-)
-# Architectures whose parameters are counted as their class has them (transformers 5.24, on the meta device, within 1 %;
-# tests/memory counts them again). The count of any other is that of a plain decoder of its sizes.
-COUNTED = frozenset({
-    "llama", "mistral", "ministral3", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "qwen3_next",
-    "qwen3_5_text", "qwen3_5_moe_text", "gemma", "gemma2", "gemma3_text", "vaultgemma", "phi", "phi3", "phimoe",
-    "olmo", "olmo2", "olmo3", "olmoe", "flex_olmo", "smollm3", "gpt_oss", "granite", "granitemoe", "granitemoeshared",
-    "cohere", "cohere2", "glm", "glm4", "glm4_moe", "glm4_moe_lite", "deepseek_v2", "deepseek_v3", "llama4_text",
-    "ernie4_5", "ernie4_5_moe", "exaone4", "seed_oss", "arcee", "apertus", "helium", "stablelm", "starcoder2",
-    "minimax_m2", "bitnet", "diffllama", "cwm", "gpt2", "gpt_neox", "gptj", "gpt_bigcode", "codegen", "bloom",
-    "persimmon", "biogpt", "internlm3", "solar_open", "minicpm3", "youtu", "aria_text", "lfm2",
-})  # fmt: skip
-# Vision-language models with such a decoder, under the name that a text part without its own takes.
-COUNTED_VISION = frozenset(
-    {"qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text", "qwen3_vl", "qwen3_vl_text", "gemma3", "llava"}
-    | {"idefics3", "paligemma", "qwen3_5", "qwen3_vl_moe", "qwen3_vl_moe_text"}
-)
-
-# Vision towers whose MLP is gated too.
-GATED_TOWERS = frozenset({"qwen2_5_vl", "qwen2_5_vl_vision", "pixtral"})
-
-
-@dataclass(frozen=True)
-class LinearAttention:
-    """The layers whose attention is a gated delta rule (Qwen3-Next, Qwen3.5): no cache of keys and values.
-
-    Widths are heads x head dim.
-    """
-
-    layers: int
-    key_width: int
-    value_width: int
-    value_heads: int
-    kernel: int = 4
-
-    def projections(self, hidden: int) -> tuple[tuple[int, int], ...]:
-        """(in, out) of the linear layers of one of these attentions."""
-        joint = 2 * self.key_width + self.value_width
-        gates = ((hidden, self.value_width), (hidden, self.value_heads), (hidden, self.value_heads))
-        return ((hidden, joint), *gates, (self.value_width, hidden))
-
-    @property
-    def other_params(self) -> int:
-        """Convolution, time steps, decay and norm of one of these attentions."""
-        convolution = (2 * self.key_width + self.value_width) * self.kernel
-        return convolution + 2 * self.value_heads + self.value_width // max(self.value_heads, 1)
-
-
-@dataclass(frozen=True)
-class ShortConvolution:
-    """The layers that mix tokens by a gated convolution of a few steps (LFM2): no cache of keys and values."""
-
-    layers: int
-    width: int
-    kernel: int = 3
-
-    def projections(self, hidden: int) -> tuple[tuple[int, int], ...]:
-        """(in, out) of the linear layers of one of these mixers."""
-        return ((hidden, 3 * self.width), (self.width, hidden))
-
-    @property
-    def other_params(self) -> int:
-        """The convolution of one of these mixers."""
-        return self.kernel * self.width
+from grpo_rlvr.memory.families import COUNTED, COUNTED_VISION, FOUR_NORMS, ONE_NORM
+from grpo_rlvr.memory.mixers import Mixer
 
 
 @dataclass(frozen=True)
@@ -119,11 +30,27 @@ class LatentAttention:
 
 
 @dataclass(frozen=True)
+class Uneven:
+    """What a decoder whose layers differ (Gemma 4) has beyond a plain one of its sizes.
+
+    `linears` counts the weights of linear layers, `tables` those of per-layer embeddings. Of the layers that keep keys
+    and values, `whole` attend to all tokens, with keys `whole_width` wide, and `windowed` to a window.
+    """
+
+    linears: int
+    tables: int
+    whole: int
+    whole_width: int
+    windowed: int
+
+
+@dataclass(frozen=True)
 class ModelFacts:
     """Sizes of one decoder.
 
     `stated_params` replaces the counted total where only a size is known or the model has parts beside the decoder;
-    `tower` counts the vision tower and its projector.
+    `tower` counts the vision tower and its projector. `attending` layers have attention where that is not all but those
+    of `linear`; `bare_layers` have no MLP; `windowed_layers` attend to no more than `window` tokens.
     """
 
     name: str
@@ -145,12 +72,17 @@ class ModelFacts:
     shared_intermediate: int = 0
     context: int = 0
     stated_params: int = 0
-    linear: LinearAttention | ShortConvolution | None = None
+    linear: Mixer | None = None
     query_gate: bool = False
     mlp_matrices: int = 3
     tower: int = 0
     dense_layers: int = 0
     latent: LatentAttention | None = None
+    attending: int | None = None
+    bare_layers: int = 0
+    window: int = 0
+    windowed_layers: int = 0
+    uneven: Uneven | None = None
 
     @property
     def counted_as_its_class(self) -> bool:
@@ -186,20 +118,35 @@ class ModelFacts:
 
     @property
     def attention_layers(self) -> int:
-        """Layers whose attention keeps keys and values: all but those of linear attention."""
+        """Layers with attention that keeps keys and values: all but those of a mixer, unless both stand in one."""
+        if self.attending is not None:
+            return self.attending
         return self.layers - (self.linear.layers if self.linear else 0)
+
+    @property
+    def cached_widths(self) -> tuple[int, int]:
+        """Width of a token's keys in all layers that attend to all tokens, and in those that attend to a window."""
+        if self.uneven:
+            return self.uneven.whole * self.uneven.whole_width, self.uneven.windowed * self.kv_width
+        windowed = min(self.windowed_layers, self.attention_layers)
+        return (self.attention_layers - windowed) * self.kv_width, windowed * self.kv_width
 
     @property
     def expert_params(self) -> int:
         """Weights of all routed experts of one layer, 0 for a dense model."""
-        return self.experts * 3 * self.hidden * self.expert_intermediate
+        return self.experts * self.mlp_matrices * self.hidden * self.expert_intermediate
+
+    @property
+    def dense_mlps(self) -> int:
+        """Layers whose MLP has no experts."""
+        return self.layers - self.expert_layers - self.bare_layers
 
     @property
     def mlp_linear_params(self) -> int:
         """Weights of the dense or shared MLPs and routers of all layers."""
-        routed = self.hidden * self.experts + 3 * self.hidden * self.shared_intermediate
-        dense = self.mlp_matrices * self.hidden * self.intermediate
-        return self.expert_layers * routed + (self.layers - self.expert_layers) * dense
+        width = self.mlp_matrices * self.hidden
+        routed = self.hidden * self.experts + width * self.shared_intermediate
+        return self.expert_layers * routed + self.dense_mlps * width * self.intermediate
 
     @property
     def block_linear_params(self) -> int:
@@ -207,12 +154,13 @@ class ModelFacts:
         attention = self.attention_layers * self.attention_linear_params
         if self.linear:
             attention += self.linear.layers * sum(a * b for a, b in self.linear.projections(self.hidden))
-        return attention + self.mlp_linear_params + self.expert_layers * self.expert_params
+        extra = self.uneven.linears if self.uneven else 0
+        return attention + extra + self.mlp_linear_params + self.expert_layers * self.expert_params
 
     @property
     def counted_params(self) -> int:
         """Parameters counted from the shape."""
-        norms = 4 if self.model_type in FOUR_NORMS else 2
+        norms = 4 if self.model_type in FOUR_NORMS else 1 if self.model_type in ONE_NORM else 2
         small = norms * self.hidden
         if self.qkv_bias:
             small += self.q_width + 2 * self.kv_width
@@ -223,6 +171,7 @@ class ModelFacts:
         if self.latent:
             small += self.latent.rank + self.latent.query_rank
         other = self.linear.layers * self.linear.other_params if self.linear else 0
+        other += self.uneven.tables if self.uneven else 0
         return self.embedding_params + self.block_linear_params + self.layers * small + self.hidden + other
 
     @property
@@ -234,7 +183,7 @@ class ModelFacts:
     def active_params(self) -> int:
         """Parameters that one token reads: all of a dense model, the chosen experts of a mixture."""
         idle = max(self.experts - self.active, 0)
-        return self.params - self.expert_layers * idle * 3 * self.hidden * self.expert_intermediate
+        return self.params - self.expert_layers * idle * self.mlp_matrices * self.hidden * self.expert_intermediate
 
     @property
     def layer_intermediate(self) -> int:

@@ -61,7 +61,7 @@ def adapter_params(plan: Plan) -> int:
     if f.linear and everything:
         attention += f.linear.layers * sum(map(sum, f.linear.projections(f.hidden)))
     routed = f.expert_layers * copies * (f.hidden + width) if width else 0
-    dense = (f.layers - f.expert_layers) * (f.hidden + f.intermediate)
+    dense = f.dense_mlps * (f.hidden + f.intermediate)
     blocks = attention + (routed + dense) * sum(name in plan.lora.targets for name in mlp)
     outer = sum(f.hidden + f.vocab for name in ("lm_head", "embed_tokens") if name in plan.lora.targets)
     return plan.lora.rank * (blocks + outer)
@@ -306,15 +306,16 @@ def gathered_layers(plan: Plan) -> float:
     return 0.0
 
 
-def kv_bytes_per_token(plan: Plan) -> int:
-    """Key and value of one token in all layers that keep them, 2 bytes each."""
-    return 4 * plan.facts.attention_layers * plan.facts.kv_width
+def kv_bytes(plan: Plan, tokens: float, ahead: int = 0) -> float:
+    """Keys and values of one sequence, 2 bytes each; layers with a window keep that many tokens and `ahead` more."""
+    whole, windowed = plan.facts.cached_widths
+    return 4 * (whole * tokens + windowed * min(tokens, plan.facts.window + ahead))
 
 
 def generation_cache(plan: Plan) -> float:
     """transformers generation: the whole generation batch's keys and values at full length."""
     width = 2 if stream_width(plan) == 4 else 1  # float32 rotary embeddings promote the keys and values
-    return width * kv_bytes_per_token(plan) * plan.generated * (plan.prompt + plan.completion)
+    return width * kv_bytes(plan, plan.prompt + plan.completion) * plan.generated
 
 
 def generation_work(plan: Plan) -> float:
@@ -379,11 +380,11 @@ def generated_sequence(plan: Plan) -> float:
 
 
 def _engine_cache(plan: Plan, tokens: int) -> float:
-    return engine_bytes_per_token(plan, plan.engine.tensor_parallel) * tokens
+    return engine_sequence_bytes(plan, plan.engine.tensor_parallel, tokens)
 
 
-def engine_bytes_per_token(plan: Plan, parallel: int) -> float:
-    """What vLLM keeps of a token on each of `parallel` GPUs: keys and values, or MLA's one vector, never split."""
+def engine_sequence_bytes(plan: Plan, parallel: int, tokens: float) -> float:
+    """What vLLM keeps of a sequence on each of `parallel` GPUs: keys and values, or MLA's one vector, never split."""
     if plan.facts.latent:
-        return 2.0 * plan.facts.layers * plan.facts.latent.cached
-    return kv_bytes_per_token(plan) / min(parallel, plan.facts.kv_heads)
+        return 2.0 * plan.facts.layers * plan.facts.latent.cached * tokens
+    return kv_bytes(plan, tokens, c.VLLM_BATCHED_TOKENS - 1) / min(parallel, plan.facts.kv_heads)

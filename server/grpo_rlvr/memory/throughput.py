@@ -18,8 +18,8 @@ def decode_speed(plan: Plan) -> Decode | None:
     sequences = plan.generated * parallel
     weights = _read_weights(plan, sequences) / parallel
     length = plan.prompt + plan.completion / 2
-    each = t.kv_bytes_per_token(plan) if plan.engine.mode == "none" else t.engine_bytes_per_token(plan, parallel)
-    cache = each * length * sequences
+    in_engine = plan.engine.mode != "none"
+    cache = sequences * (t.engine_sequence_bytes(plan, parallel, length) if in_engine else t.kv_bytes(plan, length))
     per_step = weights + cache
     bound = bandwidth * c.GB / per_step * sequences
     rate = bound * c.SUSTAINED_BANDWIDTH

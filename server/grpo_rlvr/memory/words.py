@@ -75,8 +75,9 @@ def _head(plan: Plan, _: Computed) -> str:
 
 
 def _kv(plan: Plan, _: Computed) -> str:
-    each = t.kv_bytes_per_token(plan) / 1e3
-    return f"{plan.generated} sequences x {plan.prompt + plan.completion:,} tokens x {each:.1f} kB"
+    tokens = plan.prompt + plan.completion
+    each = t.kv_bytes(plan, tokens) / max(tokens, 1) / 1e3
+    return f"{plan.generated} sequences x {tokens:,} tokens x {each:.1f} kB"
 
 
 def _pool(plan: Plan, _: Computed) -> str:

@@ -251,7 +251,7 @@ def prompt_of(tokenizer: Any, wanted: int) -> str:
     return min(found)[1]
 
 
-def _varied_reward(completions: list[Any], **_: Any) -> list[float]:
+def _varied_reward(completions: list[Any], **_: Any) -> list[float | None]:
     # Any spread within a group gives advantages, and so gradients.
     return [float(index % 2) for index in range(len(completions))]
 
