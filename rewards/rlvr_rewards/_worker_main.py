@@ -58,15 +58,9 @@ def _end_after(seconds: float) -> None:
 
 def _same_mathematics(payload: Mapping[str, str]) -> bool:
     """Return whether math-verify holds gold and answer to be equal, and their digits agree where they are numbers."""
-    from math_verify import LatexExtractionConfig, parse, verify
+    from math_verify import verify
 
-    config = [LatexExtractionConfig(boxed_match_priority=0)]
-    gold, answer = (
-        parse(
-            f"\\boxed{{{payload[side]}}}", extraction_config=config, parsing_timeout=None, fallback_mode="no_fallback"
-        )
-        for side in ("gold", "answer")
-    )
+    gold, answer = _parsed(payload["gold"]), _parsed(payload["answer"])
     if not gold or not answer:
         return False
     if not verify(gold, answer, float_rounding=15, numeric_precision=DIGITS, strict=True, timeout_seconds=None):
@@ -87,11 +81,19 @@ def _digits_agree(gold: Any, answer: Any) -> bool:
 
 def _can_read(payload: Mapping[str, str]) -> bool:
     """Return whether math-verify reads a formula."""
+    return bool(_parsed(payload["gold"]))
+
+
+def _parsed(formula: str) -> list[Any]:
+    """Return what math-verify makes of a formula: nothing where it cannot read it."""
     from math_verify import LatexExtractionConfig, parse
 
-    config = [LatexExtractionConfig(boxed_match_priority=0)]
-    text = f"\\boxed{{{payload['gold']}}}"
-    return bool(parse(text, extraction_config=config, parsing_timeout=None, fallback_mode="no_fallback"))
+    # Its own timeout needs the main thread: _end_after bounds the time. Its type hint leaves out the documented None.
+    options: dict[str, Any] = {"parsing_timeout": None, "fallback_mode": "no_fallback"}
+    found: list[Any] = parse(
+        f"\\boxed{{{formula}}}", extraction_config=[LatexExtractionConfig(boxed_match_priority=0)], **options
+    )
+    return found
 
 
 def _schema_valid(payload: Mapping[str, Any]) -> bool:

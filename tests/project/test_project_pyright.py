@@ -11,7 +11,8 @@ pytestmark = pytest.mark.slow
 
 
 def test_pyright_finds_nothing() -> None:
-    command = [sys.executable, "-m", "pyright"]
+    # Named, since pyright otherwise judges with the packages of whichever python comes first on PATH.
+    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable]
     root = Path(__file__).parents[2]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]

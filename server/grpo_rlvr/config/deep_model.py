@@ -47,12 +47,18 @@ def model_config(request: dict[str, Any], vocabulary: int) -> Any:
     from transformers import LlamaConfig, Qwen2Config, Qwen3MoeConfig
 
     model = request.get("model") or {}
-    common = {**SIZES, "vocab_size": vocabulary, "intermediate_size": 64, "max_position_embeddings": 512}
+    common: dict[str, Any] = {
+        **SIZES,
+        "vocab_size": vocabulary,
+        "intermediate_size": 64,
+        "max_position_embeddings": 512,
+    }
     if model.get("tie_word_embeddings") is not None:
         common["tie_word_embeddings"] = bool(model["tie_word_embeddings"])
     if model.get("class") == "moe" or model.get("moe"):
+        common["head_dim"] = 8
         return Qwen3MoeConfig(
-            **common, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32, head_dim=8, decoder_sparse_step=1
+            **common, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32, decoder_sparse_step=1
         )
     named = f"{model.get('family') or ''} {model.get('name') or ''}".lower()
     return LlamaConfig(**common) if "llama" in named or "smol" in named else Qwen2Config(**common)

@@ -58,12 +58,8 @@ def _count_events(events: Any, name: str) -> None:
 
     depth = documents = 0
     for count, event in enumerate(events, start=1):
-        if isinstance(event, yaml.DocumentStartEvent):
-            documents += 1
-        elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
-            depth -= 1
+        documents += isinstance(event, yaml.DocumentStartEvent)
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > MAX_DEPTH:
             raise InputError(
                 f"nested deeper than {MAX_DEPTH} levels at line {event.start_mark.line + 1}",

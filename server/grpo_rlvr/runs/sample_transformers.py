@@ -82,7 +82,7 @@ def _load_model(model: dict[str, Any]) -> Any:
     if (Path(model["path"]) / "adapter_config.json").exists():
         from peft import AutoPeftModelForCausalLM
 
-        loaded = AutoPeftModelForCausalLM.from_pretrained(model["path"], **arguments)
+        loaded: Any = AutoPeftModelForCausalLM.from_pretrained(model["path"], **arguments)
     else:
         loaded = AutoModelForCausalLM.from_pretrained(model["path"], **arguments)
     return loaded.to(device).eval()

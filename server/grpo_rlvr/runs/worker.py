@@ -68,7 +68,7 @@ def build_trainer(folder: Path, spec: dict[str, Any]) -> Any:
 
         extra["processing_class"] = AutoTokenizer.from_pretrained(spec["model"]["path"], padding_side="left")
         extra["processing_class"].chat_template = spec["model"]["chat_template"]
-    trainer = GRPOTrainer(
+    trainer: Any = GRPOTrainer(
         model=spec["model"]["path"],
         reward_funcs=rewards,
         args=GRPOConfig(output_dir=spec["output_dir"], **config),
