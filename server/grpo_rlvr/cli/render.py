@@ -89,6 +89,7 @@ def check(result: CheckResult) -> None:
             console.print(f"  [green]{kind}:[/] {escape('; '.join(changes))}")
     if result.effective:
         _lines("\nWhat this config does", result.effective.summary)
+    _releases(result)
     _lines("Defaults that changed", (_changed_default(change) for change in result.defaults_changed))
     _lines("Could not be read statically", result.unread)
     _lines("Setup keys that nothing reads", result.unused_setup)
@@ -97,6 +98,22 @@ def check(result: CheckResult) -> None:
     if result.deep:
         state = f"ran through {', '.join(result.deep.stages) or 'nothing'}" if result.deep.ran else result.deep.reason
         _lines("Deep check", [str(state), *(f"{f.stage} {f.kind}: {f.text}" for f in result.deep.findings)])
+
+
+def _releases(result: CheckResult) -> None:
+    """One row for releases of which the same is said, so that the difference between two rows is what changes."""
+    table(("TRL", "verdict", "with safe fixes", "errors and warnings"), (
+        (
+            _span(outcome.trl_versions), Text.from_markup(coloured(outcome.verdict)),
+            Text.from_markup(coloured(outcome.verdict_after_safe_fixes)),
+            "\n".join([*outcome.errors, *outcome.warnings]) or "-",
+        )
+        for outcome in result.releases
+    ), title="In each release")  # fmt: skip
+
+
+def _span(versions: list[str]) -> str:
+    return versions[0] if len(versions) == 1 else f"{versions[0]} to {versions[-1]} ({len(versions)})"
 
 
 def _changed_default(change: ChangedDefault) -> str:

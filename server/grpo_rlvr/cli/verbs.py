@@ -36,11 +36,17 @@ def show(options: argparse.Namespace, result: BaseModel, table: Any) -> None:
 
 
 def check(options: argparse.Namespace) -> int:
-    """0 without findings beyond information, else 1."""
+    """0 without findings beyond information, in every release compared, else 1."""
     place = workspace(options)
+    if options.compare_versions and options.format in {"sarif", "github"}:
+        raise InputError(
+            f"--format {options.format} states the findings of one release",
+            where="--compare-versions",
+            remedy="Leave one of the two out.",
+        )
     result = check_tools.check_config(
         place, path=options.config, setup=_setup_file(place, options.setup), trl_version=options.trl_version,
-        from_version=options.from_version, deep=options.deep,
+        from_version=options.from_version, compare_versions=options.compare_versions, deep=options.deep,
     )  # fmt: skip
     if options.fix and result.diff:
         from grpo_rlvr.config import apply_diff
@@ -54,7 +60,7 @@ def check(options: argparse.Namespace) -> int:
     else:
         options.json = options.json or options.format == "json"
         show(options, result, render.check)
-    return 0 if result.verdict == "ok" else 1
+    return 0 if {result.verdict, *(release.verdict for release in result.releases)} == {"ok"} else 1
 
 
 def memory(options: argparse.Namespace) -> int:

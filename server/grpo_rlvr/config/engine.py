@@ -71,6 +71,7 @@ def check(
     *,
     trl_version: str | None = None,
     from_version: str | None = None,
+    compare_versions: Sequence[str] = (),
     loaded: "LoadedConfig | None" = None,
     deep: "Interpreter | None" = None,
     root: "Path | None" = None,
@@ -82,6 +83,7 @@ def check(
         setup: What surrounds it.
         trl_version: Version to check against; else the setup's, else the newest known.
         from_version: A second TRL version; defaults that differ between the two are listed.
+        compare_versions: Further TRL versions, or `all`; what is found in each is listed.
         loaded: The file that the config came from: gives lines, unread values and a diff.
         deep: A training interpreter; the real classes are then constructed in a child process.
         root: Where the deep check finds reward files and datasets; the current folder by default.
@@ -98,7 +100,7 @@ def check(
     fixed = apply_safe_fixes(given, findings, setup, version, unread)
     transformers, transformers_source = resolve_transformers(inputs)
     result = CheckResult(
-        verdict=_verdict(findings),
+        verdict=worst(findings),
         trl_version=version,
         trl_version_source=source,
         transformers_version=transformers,
@@ -114,6 +116,10 @@ def check(
         not_applicable=verdicts.not_applicable,
         missing_facts=missing_facts(verdicts.not_applicable, inputs),
     )
+    if compare_versions:
+        from grpo_rlvr.config.releases import compare_releases
+
+        result.releases = compare_releases(given, setup, [version, *compare_versions], unread)
     if deep is not None:
         from grpo_rlvr.config.deep import deep_check
 
@@ -301,9 +307,10 @@ def _diff(loaded: "LoadedConfig | None", fixed: Mapping[str, Any]) -> str | None
     return unified_diff(loaded, fixed)
 
 
-def _verdict(findings: Sequence[Finding]) -> Any:
-    worst = min((finding.severity for finding in findings), key=ORDER.__getitem__, default="info")
-    return "ok" if worst == "info" else worst
+def worst(findings: Sequence[Finding]) -> Any:
+    """Return the verdict on findings: the worst severity, `ok` where there is none but information."""
+    severity = min((finding.severity for finding in findings), key=ORDER.__getitem__, default="info")
+    return "ok" if severity == "info" else severity
 
 
 def _located(finding: Finding, loaded: "LoadedConfig | None") -> Finding:

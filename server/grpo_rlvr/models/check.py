@@ -121,6 +121,18 @@ class DeepResult(Model):
     seconds: float | None = Field(default=None, ge=0, description="Wall-clock seconds.")
 
 
+class ReleaseOutcome(Model):
+    """What the config is in TRL releases that all say the same of it; information is left out."""
+
+    trl_versions: list[str] = Field(description="The releases, oldest first.")
+    verdict: Literal["ok", "warning", "error"] = Field(description="The worst severity found; info counts as ok.")
+    verdict_after_safe_fixes: Literal["ok", "warning", "error"] = Field(
+        description="The verdict on the config with every safe fix of that release applied."
+    )
+    errors: list[str] = Field(description="Errors, each as `rule: field`.")
+    warnings: list[str] = Field(description="Warnings, each as `rule: field`.")
+
+
 class CheckResult(Model):
     """The answer of `check_config`."""
 
@@ -153,5 +165,9 @@ class CheckResult(Model):
     missing_facts: dict[str, int] = Field(
         default_factory=dict,
         description="Setup facts that are not stated, with the number of rules that wait for each, the most first.",
+    )
+    releases: list[ReleaseOutcome] = Field(
+        default_factory=list,
+        description="Outcome in each release of `compare_versions` and in `trl_version`, the oldest first.",
     )
     deep: DeepResult | None = Field(default=None, description="Outcome of the deep check, when it was asked for.")
