@@ -102,6 +102,17 @@ def test_check_fix_writes_the_safe_fixes(folder: Path, capsys: pytest.CaptureFix
     assert "max_prompt_length" not in json.loads((folder / "bad.json").read_text(encoding="utf-8"))
 
 
+def test_check_compares_releases_in_a_table_and_fails_where_one_of_them_does(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "old.json").write_text(json.dumps({**GOOD, "max_prompt_length": 64}), encoding="utf-8")
+    arguments = ["check", "--config", "old.json", "--trl-version", "0.24.0"]
+    assert run([*arguments, "--compare-versions", "0.25.1"]) == 0
+    assert "0.24.0 to 0.25.1 (2)" in one_line(capsys)
+    assert run([*arguments, "--compare-versions", "0.25.1", "1.16.0"]) == 1
+    assert "1.16.0 │ error │ ok │ removed-kwarg:" in one_line(capsys)
+
+
 def test_memory_answers_with_and_without_a_solution(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["memory", "--config", "good.json", "--setup", "setup.json", "--json"]) in {0, 1}
     assert MemoryEstimate.model_validate_json(capsys.readouterr().out).peak_gb > 1
@@ -178,6 +189,7 @@ def test_explain_prints_a_rule(folder: Path, capsys: pytest.CaptureFixture[str])
     [
         ["check", "--config", "nothing.json"],
         ["check", "--config", "."],
+        ["check", "--config", "good.json", "--compare-versions", "all", "--format", "sarif"],
         ["memory", "--config", "good.json", "--setup", "log.txt"],
         ["score", "--samples", "samples.jsonl", "--reward", "exat"],
         ["score", "--samples", "samples.jsonl", "--reward", "{broken"],
@@ -234,3 +246,17 @@ def test_serving_where_nobody_would_look_is_refused(
     root = tmp_path.anchor if folder == "filesystem root" else str(tmp_path)
     assert run(["serve", "--root", root]) == 2
     assert "--root" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("verb", "one"),
+    [("check", "1 an error or a warning was found"), ("read", "1 the gate is closed"), ("runs", None), ("demo", None)],
+)
+def test_the_help_of_a_verb_says_what_its_exit_status_means(
+    verb: str, one: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        run([verb, "--help"])
+    shown = one_line(capsys)
+    assert "Exit status: 0 fine, " in shown and "2 your mistake" in shown
+    assert one in shown if one else " 1 " not in shown.partition("Exit status")[2]

@@ -17,6 +17,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
         prog="grpo-rlvr",
         description="From a verifiable task to a GRPO run that is worth its GPU hours: "
         "route, check, read, launch, diagnose.",
+        epilog="Exit status: 0 fine, 1 findings or a closed gate, 2 your mistake; VERB --help says what 1 means there.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"grpo-rlvr {__version__}")
@@ -26,8 +27,14 @@ def parse(argv: list[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _verb(parsers: Any, name: str, where: str, summary: str, *, json: bool = True) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = parsers.add_parser(name, help=summary, description=summary, allow_abbrev=False)
+def _verb(
+    parsers: Any, name: str, where: str, summary: str, *, one: str = "", json: bool = True
+) -> argparse.ArgumentParser:
+    """Add a verb; `one` says what its exit status 1 means, empty where it has none."""
+    status = "Exit status: 0 fine, " + (f"1 {one}, " if one else "") + "2 your mistake, which standard error explains."
+    parser: argparse.ArgumentParser = parsers.add_parser(
+        name, help=summary, description=summary, epilog=status, allow_abbrev=False
+    )
     parser.set_defaults(verb=where)
     parser.add_argument("--root", default=".", help="workspace folder (default: the current one)")
     if json:
@@ -42,13 +49,23 @@ def _add_config(parser: argparse.ArgumentParser, *, required: bool) -> None:
 
 
 def _add_check_verbs(parsers: Any) -> None:
-    check = _verb(parsers, "check", "verbs.check", "Check a GRPO config for its TRL version.")
+    check = _verb(
+        parsers,
+        "check",
+        "verbs.check",
+        "Check a GRPO config for its TRL version.",
+        one="an error or a warning was found",
+    )
     _add_config(check, required=True)
     check.add_argument("--from-version", metavar="V", help="list the defaults that changed since this TRL version")
+    check.add_argument(
+        "--compare-versions", metavar="V", nargs="+", action="extend",
+        help="further TRL versions, or all: a table of the releases in which it passes",
+    )  # fmt: skip
     check.add_argument("--deep", action="store_true", help="also construct the real trainer on a tiny model")
     check.add_argument("--format", choices=("table", "json", "sarif", "github"), default="table")
     check.add_argument("--fix", action="store_true", help="write the safe fixes into the config file")
-    memory = _verb(parsers, "memory", "verbs.memory", "Estimate GPU memory per phase.")
+    memory = _verb(parsers, "memory", "verbs.memory", "Estimate GPU memory per phase.", one="it does not fit")
     _add_config(memory, required=False)
     memory.add_argument("--solve", action="store_true", help="find the largest batch, length and model that fit")
     memory.add_argument("--measure", action="store_true", help="run two real steps on this GPU and compare")
@@ -67,7 +84,13 @@ def _add_scored(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_sample_verbs(parsers: Any) -> None:
-    sample = _verb(parsers, "sample", "verbs.sample", "Sample completions from a model in the background.")
+    sample = _verb(
+        parsers,
+        "sample",
+        "verbs.sample",
+        "Sample completions from a model in the background.",
+        one="with --wait: the run did not finish",
+    )
     sample.add_argument("--prompts", required=False, metavar="SOURCE", help="JSONL, parquet, datasets folder or hub id")
     sample.add_argument("--model", metavar="FOLDER", help="model folder or hub id")
     sample.add_argument(
@@ -80,17 +103,39 @@ def _add_sample_verbs(parsers: Any) -> None:
     sample.add_argument("--seed", type=int, default=0)
     sample.add_argument("--resume", metavar="RUN")
     sample.add_argument("--wait", action="store_true", help="wait until it is done")
-    score = _verb(parsers, "score", "verbs.score", "Run rewards over samples, attack them, and route.")
+    score = _verb(
+        parsers,
+        "score",
+        "verbs.score",
+        "Run rewards over samples, attack them, and route.",
+        one="a reward failed or the route is not GRPO",
+    )
     _add_scored(score)
     score.add_argument("--config", metavar="FILE", help="config; num_generations and the completion cap are read")
-    _add_scored(_verb(parsers, "audit", "verbs.audit", "Only attack rewards, with completions made from samples."))
-    read = _verb(parsers, "read", "verbs.read", "Read scored samples: page, terminal, or status.")
+    _add_scored(
+        _verb(
+            parsers,
+            "audit",
+            "verbs.audit",
+            "Only attack rewards, with completions made from samples.",
+            one="an attack did not hold",
+        )
+    )
+    read = _verb(
+        parsers, "read", "verbs.read", "Read scored samples: page, terminal, or status.", one="the gate is closed"
+    )
     read.add_argument("reading", help="id that score printed")
     read.add_argument("--terminal", action="store_true", help="read here instead of on the page")
     read.add_argument("--status", action="store_true", help="only show how far the reading is")
     read.add_argument("--name", default="", help="who reads")
     read.add_argument("--no-browser", action="store_true", help="only print the page's address")
-    judge = _verb(parsers, "calibrate", "judging.calibrate", "Measure a judge against a person's labels.")
+    judge = _verb(
+        parsers,
+        "calibrate",
+        "judging.calibrate",
+        "Measure a judge against a person's labels.",
+        one="the judge is not good enough",
+    )
     judge.add_argument("--judge", required=True, metavar="SPEC", help="reward spec of the judge, a JSON object")
     judge.add_argument("--labels", required=True, metavar="FILE", help="JSONL with prompt, completion and label")
     judge.add_argument("--record", metavar="FILE", help="where to write (default: the spec's 'calibration')")
@@ -101,13 +146,13 @@ def _add_sample_verbs(parsers: Any) -> None:
 
 
 def _add_run_verbs(parsers: Any) -> None:
-    launch = _verb(parsers, "launch", "verbs.launch", "Start a TRL run through the gate.")
+    launch = _verb(parsers, "launch", "verbs.launch", "Start a TRL run through the gate.", one="the launch was refused")
     launch.add_argument("spec", metavar="SPEC", nargs="?", help="JSON or YAML file")
     launch.add_argument("--resume", metavar="RUN", help="continue this run from its last checkpoint instead")
     launch.add_argument("--stage", choices=STAGES, default="proof")
     launch.add_argument("--dry-run", action="store_true")
     launch.add_argument("--waive", metavar="REASON", help="start 'full' without a green smoke; the reason is recorded")
-    status = _verb(parsers, "status", "verbs.status", "Show a run.")
+    status = _verb(parsers, "status", "verbs.status", "Show a run.", one="the run failed or is lost")
     status.add_argument("run_id", metavar="RUN")
     status.add_argument("--watch", action="store_true", help="refresh until the run ends")
     logs = _verb(parsers, "logs", "verbs.logs", "Show a run's log.")
@@ -140,7 +185,13 @@ def _add_other_verbs(parsers: Any) -> None:
     serve.add_argument(
         "--allowed-host", action="append", default=[], metavar="NAME", help="further Host header to accept"
     )
-    doctor = _verb(parsers, "doctor", "verbs.doctor", "Look at interpreters, packages, GPUs and the sandbox.")
+    doctor = _verb(
+        parsers,
+        "doctor",
+        "verbs.doctor",
+        "Look at interpreters, packages, GPUs and the sandbox.",
+        one="something is missing",
+    )
     doctor.add_argument("--python", metavar="PATH")
     demo = _verb(parsers, "demo", "serving.demo", "Run the whole loop on this machine's CPU.", json=False)
     demo.add_argument("--out", default="demo-output", metavar="FOLDER", help="workspace the demo makes")
