@@ -260,6 +260,16 @@ class Facts:
         value = self.number("dataset.rows")
         return None if value is None else int(value)
 
+    @cached_property
+    def sample_prompts(self) -> tuple[str, ...] | None:
+        """Texts of sample prompts, messages joined by lines; None where prompts are not stated, or only in words."""
+        value = self.setup.get("dataset.prompts")
+        if not isinstance(value, list | tuple) or not value:
+            return None
+        one = all(isinstance(item, Mapping) and "role" in item for item in value)
+        samples = [prompt_text(sample) for sample in ([value] if one else value)]
+        return None if None in samples else tuple(sample for sample in samples if sample is not None)
+
     @property
     def prompt_tokens(self) -> int | None:
         """Tokens of the longest prompt, None when not stated."""
@@ -304,3 +314,17 @@ def device_list(value: Any) -> tuple[int, ...] | None:
     if isinstance(value, list | tuple):
         return device_list(",".join(str(item) for item in value if not isinstance(item, bool)))
     return (value,) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def prompt_text(prompt: Any) -> str | None:
+    """Return the text of a prompt, given as text or as messages (their texts joined by lines); None for neither."""
+    if isinstance(prompt, str):
+        return prompt
+    if not isinstance(prompt, list | tuple):
+        return None
+    texts: list[Any] = []
+    for message in prompt:
+        content = message.get("content") if isinstance(message, Mapping) else None
+        parts = content if isinstance(content, list | tuple) else [{"text": content}]
+        texts += [part.get("text") for part in parts if isinstance(part, Mapping)]
+    return "\n".join(text for text in texts if isinstance(text, str))

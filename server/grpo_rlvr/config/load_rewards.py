@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from grpo_rlvr.config.load_evaluate import source
+from grpo_rlvr.config.load_marks import looks_for
 from grpo_rlvr.config.load_names import Binding, FunctionNode
 from grpo_rlvr.config.load_python import Source, origin, parse_python
 from grpo_rlvr.errors import InputError
@@ -68,7 +69,7 @@ def _reward(script: Source, node: ast.expr) -> tuple[dict[str, Any], int]:
         binding = _single(script, node)
         if binding is not None:
             if isinstance(binding.definition, ast.FunctionDef | ast.AsyncFunctionDef):
-                return _function(binding.definition), binding.line
+                return _function(script, binding.definition), binding.line
             if isinstance(binding.value, ast.Call | ast.Lambda):
                 entry, line = _reward(script, binding.value)
                 return entry, line
@@ -82,12 +83,12 @@ def _imported(script: Source, dotted: str) -> dict[str, Any]:
     plain = dotted.rpartition(".")[2]
     if dotted.startswith("trl.") and plain in TRL_REWARDS:
         return {"name": f"trl.rewards.{plain}", "signature": TRL_REWARDS[plain]}
-    definition = _neighbour(script, dotted)
-    return _function(definition) if definition is not None else {"name": plain}
+    neighbour = _neighbour(script, dotted)
+    return _function(*neighbour) if neighbour is not None else {"name": plain}
 
 
-def _neighbour(script: Source, dotted: str) -> FunctionNode | None:
-    """Return the function that a module beside the script defines under a dotted name, None when there is none."""
+def _neighbour(script: Source, dotted: str) -> tuple[Source, FunctionNode] | None:
+    """Return the module beside the script that defines a function of a dotted name, with it; None without one."""
     module, _, name = dotted.lstrip(".").rpartition(".")
     if script.folder is None or not module or not all(part.isidentifier() for part in module.split(".")):
         return None
@@ -95,11 +96,11 @@ def _neighbour(script: Source, dotted: str) -> FunctionNode | None:
     try:
         if not path.is_relative_to(script.folder) or not path.is_file() or path.stat().st_size > MAX_MODULE_BYTES:
             return None
-        tree = parse_python(path.read_text(encoding="utf-8"), path.name).tree
+        beside = parse_python(path.read_text(encoding="utf-8"), path.name)
     except (OSError, UnicodeDecodeError, InputError):
         return None
-    found = [node for node in tree.body if isinstance(node, FunctionNode) and node.name == name]
-    return found[-1] if found else None
+    found = [node for node in beside.tree.body if isinstance(node, FunctionNode) and node.name == name]
+    return (beside, found[-1]) if found else None
 
 
 def _called(script: Source, node: ast.Call) -> dict[str, Any]:
@@ -111,9 +112,9 @@ def _called(script: Source, node: ast.Call) -> dict[str, Any]:
         return {"name": f"trl.rewards.{plain}", "signature": TRL_REWARDS[plain]}
     definition = _definition(script, node.func)
     if isinstance(definition, ast.ClassDef):
-        return _instance(definition)
+        return _instance(script, definition)
     if isinstance(definition, ast.FunctionDef):
-        return _closure(definition, node)
+        return _closure(script, definition, node)
     return {"name": source(node), "signature": f"object made by {source(node.func)}(...)"}
 
 
@@ -122,13 +123,13 @@ def _definition(script: Source, node: ast.expr) -> ast.stmt | None:
     return binding.definition if binding is not None else None
 
 
-def _instance(definition: ast.ClassDef) -> dict[str, Any]:
+def _instance(script: Source, definition: ast.ClassDef) -> dict[str, Any]:
     call = next(
         (item for item in definition.body if isinstance(item, ast.FunctionDef) and item.name == "__call__"), None
     )
     if call is None:
         return {"name": definition.name}
-    entry = _function(call)
+    entry = _function(script, call)
     # A callable object has the metric name that its `__name__` says; without one TRL before 1.9 cannot name it.
     named = any("__name__" in ast.dump(item) for item in definition.body)
     return {
@@ -138,7 +139,7 @@ def _instance(definition: ast.ClassDef) -> dict[str, Any]:
     }
 
 
-def _closure(factory: ast.FunctionDef, call: ast.Call) -> dict[str, Any]:
+def _closure(script: Source, factory: ast.FunctionDef, call: ast.Call) -> dict[str, Any]:
     inner = {item.name: item for item in factory.body if isinstance(item, ast.FunctionDef)}
     returned = [
         item.value.id
@@ -148,13 +149,13 @@ def _closure(factory: ast.FunctionDef, call: ast.Call) -> dict[str, Any]:
     renamed = "__name__" in ast.dump(factory) or "wraps" in ast.dump(factory)
     if len(returned) != 1:
         return {"name": source(call), "signature": f"closure from {source(call)}"}
-    entry = _function(inner[returned[0]])
+    entry = _function(script, inner[returned[0]])
     if renamed:
         return {**entry, "name": source(call)}
     return {**entry, "signature": f"closure from {source(call)}: {entry['signature']}"}
 
 
-def _function(definition: FunctionNode) -> dict[str, Any]:
+def _function(script: Source, definition: FunctionNode) -> dict[str, Any]:
     keyword = "async def" if isinstance(definition, ast.AsyncFunctionDef) else "def"
     entry: dict[str, Any] = {
         "name": definition.name,
@@ -165,6 +166,8 @@ def _function(definition: FunctionNode) -> dict[str, Any]:
         entry["reads"] = reads
     if returns:
         entry["returns"] = returns
+    if marks := looks_for(script, definition):
+        entry["looks_for"] = marks
     return entry
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from grpo_rlvr.config.load_evaluate import Unreadable, source
 from grpo_rlvr.config.load_names import Binding
+from grpo_rlvr.config.load_prompts import built_prompts, is_conversation, sample_prompts
 from grpo_rlvr.config.load_python import Source, argument, origin, trainers
 from grpo_rlvr.config.load_rewards import read_rewards
 from grpo_rlvr.config.load_script import put
@@ -44,7 +45,7 @@ def read_setup(script: Source, config_call: ast.Call) -> ScriptSetup:
         _rewards(script, trainer, result)
         _extras(script, trainer, result)
         _dataset(script, trainer, result)
-        _prompt_format(script, result)
+        _prompts(script, result)
     _train_call(script, result)
     _environment(script, result)
     if any(
@@ -331,26 +332,14 @@ def _derived(script: Source, node: ast.Call, method: str, facts: dict[str, Any])
     return {key: value for key, value in result.items() if key in ("path", "streaming", "type")}
 
 
-def _prompt_format(script: Source, result: ScriptSetup) -> None:
-    """Read the format from the rows that the file builds: every `"prompt": [{"role": ...}]` in it is a conversation."""
-    if result.setup.get("dataset", {}).get("format") is not None:
-        return
-    built = [
-        value
-        for node in script.names.scope_of
-        if isinstance(node, ast.Dict)
-        for key, value in zip(node.keys, node.values, strict=True)
-        if isinstance(key, ast.Constant) and key.value == "prompt"
-    ]
-    if built and all(_is_conversation(value) for value in built):
+def _prompts(script: Source, result: ScriptSetup) -> None:
+    """Read the prompts and their format from the rows that the file builds."""
+    built = built_prompts(script)
+    samples = sample_prompts(script, built)
+    if samples is not None:
+        result.put("dataset.prompts", samples, built[0].lineno)
+    if result.setup.get("dataset", {}).get("format") is None and built and all(map(is_conversation, built)):
         result.put("dataset.format", "conversational", built[0].lineno)
-
-
-def _is_conversation(node: ast.expr) -> bool:
-    if not isinstance(node, ast.List) or not node.elts:
-        return False
-    keys = [source(key) for item in node.elts if isinstance(item, ast.Dict) for key in item.keys if key is not None]
-    return "'role'" in keys and all(isinstance(item, ast.Dict) for item in node.elts)
 
 
 def _train_call(script: Source, result: ScriptSetup) -> None:

@@ -58,7 +58,8 @@ KNOWN: dict[str, dict[str, str]] = {
     "dataset": {
         "columns": "column names: a list", "path": "where it lies", "rows": "number of rows",
         "format": "`string` or `conversational`", "type": "class of the object, such as `IterableDataset`",
-        "streaming": "whether it is streamed", "task": "what is asked, in words", "prompts": "what a prompt looks like",
+        "streaming": "whether it is streamed", "task": "what is asked, in words",
+        "prompts": "what a prompt looks like: in words, or a list of sample prompts (texts or lists of messages)",
         "max_prompt_tokens": "longest prompt, in tokens", "images": "what is known of its images",
         "image_tokens": "tokens of one image", "eval": "the evaluation set: `{rows}`, or null for none",
     },
@@ -66,6 +67,7 @@ KNOWN: dict[str, dict[str, str]] = {
         "name": "function or import path", "reward": "reward spec: a library name or `file.py:func`",
         "args": "the spec's arguments", "weight": "its weight", "signature": "`def f(completions, **kwargs)`",
         "returns": "what it returns, in words", "reads": "what it reads, in words",
+        "looks_for": "what a completion must hold: a list of `<answer>`, `\\boxed`, `JSON`, ...",
     },
     "versions": {name: f"installed version of {name.replace('_', '-')}" for name in (
         "trl", "transformers", "vllm", "peft", "liger_kernel", "bitsandbytes", "torch", "accelerate", "deepspeed",

@@ -9,6 +9,7 @@ from grpo_rlvr.interpreter import training_interpreter
 from grpo_rlvr.models.check import CheckResult
 from grpo_rlvr.models.memory import MemoryEstimate
 from grpo_rlvr.models.setup import Setup
+from grpo_rlvr.tools.datafile import with_dataset_facts
 from grpo_rlvr.tools.inputs import (
     ConfigArgument,
     SetupArgument,
@@ -30,6 +31,13 @@ def check_config(
     from_version: Annotated[
         str | None, Field(description="TRL version this config comes from: lists the defaults that changed since.")
     ] = None,
+    compare_versions: Annotated[
+        list[str] | None,
+        Field(
+            max_length=40,
+            description="Further TRL versions, or ['all']: says in which releases the config passes, and what differs.",
+        ),
+    ] = None,
     deep: Annotated[
         bool, Field(description="Also construct the real trainer on a tiny model, in the training interpreter.")
     ] = False,
@@ -38,11 +46,15 @@ def check_config(
     from grpo_rlvr.config import check
 
     kwargs, loaded = load_config_argument(workspace, config, path)
+    # Only a path that the caller states: a script may map the rows of a file that it names.
+    stated = with_dataset_facts(load_setup(setup), workspace) if setup else None
+    known = load_setup(stated.sections if stated else None, loaded.setup if loaded else None)
     return check(
         kwargs,
-        _with_model_facts(load_setup(setup, loaded.setup if loaded else None), workspace),
+        _with_model_facts(known, workspace),
         trl_version=trl_version,
         from_version=from_version,
+        compare_versions=compare_versions or (),
         loaded=loaded,
         deep=training_interpreter(workspace) if deep else None,
         root=workspace.root,

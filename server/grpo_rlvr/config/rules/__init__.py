@@ -24,6 +24,7 @@ from grpo_rlvr.config.rules import (
     recipe,
     resume,
     reward_columns,
+    reward_form,
     reward_signal,
     reward_text,
     rewards,
@@ -72,5 +73,6 @@ RULES: tuple[Rule, ...] = (
     *reward_columns.RULES,
     *reward_signal.RULES,
     *reward_text.RULES,
+    *reward_form.RULES,
     *recipe.RULES,
 )

@@ -245,7 +245,7 @@ def reward_source_missing(setup: Setup) -> Outcome:
     )
 
 
-def _own_reward(entry: Mapping[str, Any]) -> Any:
+def own_reward(entry: Mapping[str, Any]) -> Any:
     """Build a reward of our own library; None for another kind, or where building it would load the user's code.
 
     Raises:
@@ -270,7 +270,7 @@ def reward_spec_refused(setup: Setup) -> Outcome:
     failures: list[Fail] = []
     for index, entry in enumerate(setup.rewards):
         try:
-            _own_reward(entry)
+            own_reward(entry)
         except rlvr_rewards.RewardError as error:
             failures.append(
                 fail(
@@ -300,7 +300,7 @@ def reward_spec_column_missing(setup: Setup, facts: Facts) -> Outcome:
         return not_applicable("dataset.columns is not stated")
     failures: list[Fail] = []
     for index, entry in enumerate(setup.rewards):
-        reward = _own_reward(entry)
+        reward = own_reward(entry)
         wanted = reward.columns() if reward is not None and hasattr(reward, "columns") else ()
         missing = [name for name in wanted if name not in (*columns, "prompt")]
         if missing:
