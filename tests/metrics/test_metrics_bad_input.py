@@ -107,9 +107,9 @@ def test_a_config_that_is_no_object_is_refused():
     "line", ["a" * 190_000, "k=" * 4000, "{'" + "a" * 50_000, "1 " * 90_000, "| " * 4000, "- " * 4000, "x: " * 2600]
 )
 def test_hostile_lines_cost_little(line):
-    begun = time.perf_counter()
+    begun = time.process_time()
     parse("\n".join([line] * 3 + ["{'reward': 0.5, 'loss': 0.1}"]))
-    assert time.perf_counter() - begun < 5.0
+    assert time.process_time() - begun < 5.0
 
 
 def test_a_hundred_thousand_column_names_stay_bounded():

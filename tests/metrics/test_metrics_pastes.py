@@ -221,9 +221,9 @@ def test_what_exports_put_beside_a_metric_is_not_the_metric(name):
 
 @pytest.mark.parametrize("flood", ["<td>" * 15000 + "</tr>", "<td" * 20000, "<table>\n" * 5000, "step 1 a 1 " * 6000])
 def test_floods_of_tags_and_pairs_are_read_in_bounded_time(flood):
-    started = time.perf_counter()
+    started = time.process_time()
     parse(flood)
-    assert time.perf_counter() - started < 3
+    assert time.process_time() - started < 3
 
 
 def rows_with_nan(grads, kls=(), losses=()):

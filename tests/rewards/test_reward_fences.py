@@ -81,9 +81,9 @@ def test_a_flood_of_marks_ends(reward: Reward, row: dict[str, Any], piece: str) 
 
 @pytest.mark.parametrize("piece", FLOODS)
 def test_a_flood_of_marks_holds_no_program(piece: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     _program.extract(piece * (200_000 // len(piece)), UnitTest().languages, "last", fence=True)
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10
 
 
 def test_a_program_may_print_fences() -> None:

@@ -185,12 +185,12 @@ def test_a_refused_client_raises_at_once(calibrated: Judge, judge_server: Any, f
 
 
 def test_a_dripping_answer_meets_the_deadline(make: Make, judge_server: Any, faults: Any) -> None:
-    judge_server.faults = [faults.dripping(5.0)]
+    judge_server.faults = [faults.dripping(60.0)]
     judge = make(timeout_s=0.3, retries=0)
     started = time.monotonic()
     [verdict] = judge.assess(["good"], [ROW])
     assert verdict.reason == "harness_error" and "too slowly" in verdict.detail["problem"]
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 30
 
 
 def test_a_server_that_is_not_there_grades_nothing() -> None:

@@ -143,9 +143,9 @@ def test_thinned_rows_of_a_large_file_are_spread_over_it(tmp_path):
     path = tmp_path / "metrics.jsonl"
     with path.open("w", encoding="utf-8") as file:
         file.writelines(f'{{"step": {n}, "reward": 0.5, "padding": "{"x" * 40}"}}\n' for n in range(1, 50_001))
-    began = time.monotonic()
+    began = time.process_time()
     rows = thin_rows(path, 200)
-    assert time.monotonic() - began < 1
+    assert time.process_time() - began < 1
     steps = [row["step"] for row in rows]
     assert len(steps) == 200 and steps == sorted(set(steps))
     assert steps[0] == 1 and steps[-1] > 49_500

@@ -159,12 +159,12 @@ def test_a_large_expected_output_is_compared_whole() -> None:
 
 
 def test_scripts_share_one_time_limit_and_partial_counts_cases() -> None:
-    cases = [{"stdin": f"{n}", "stdout": f"{n}"} for n in range(4)]
+    cases = [{"stdin": f"{n}", "stdout": f"{n}"} for n in range(8)]
     reward = UnitTest(style="io", partial=True, limit_s=1)
-    program = "n = int(input())\nwhile n == 2: pass\nprint(n)"
+    program = "n = int(input())\nwhile n >= 4: pass\nprint(n)"
     verdict = reward.grade(program, {"tests": cases})
     assert (verdict.score, verdict.reason) == (0.5, "timeout")
-    assert verdict.seconds < 1.6
+    assert verdict.seconds < 3, "four limits of one second each"
 
 
 @pytest.mark.parametrize(
