@@ -2,18 +2,22 @@
 
 The first start makes an environment in the user's cache, which needs a network and takes some seconds. Every later one
 goes straight there: it resolves nothing, asks nobody, and works offline. Another version, folder or set of dependencies
-makes another environment. Standard library only; everything it says goes to stderr, since stdout belongs to the server.
+makes another environment, and removes those that have not been started for a month. Standard library only; everything
+it says goes to stderr, since stdout belongs to the server.
 """
 
+import contextlib
 import hashlib
 import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 EXTRAS = "server,plots"
+UNUSED_AFTER_S = 30 * 24 * 3600
 
 
 def cache() -> Path:
@@ -56,7 +60,13 @@ def make(folder: Path) -> None:
         done = subprocess.run([uv, "--no-config", *step], stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False)
         if done.returncode != 0:
             sys.exit(f"grpo-rlvr: `uv {' '.join(step[:2])}` failed; see above. Nothing was started.")
-    (folder / "ready").touch()
+
+
+def remove_unused(environments: Path) -> None:
+    """Remove the environments that were not started for a month: plugins of older versions leave theirs behind."""
+    for ready in environments.glob("*/ready"):
+        if time.time() - ready.stat().st_mtime > UNUSED_AFTER_S:
+            shutil.rmtree(ready.parent, ignore_errors=True)
 
 
 def python(folder: Path) -> Path:
@@ -69,6 +79,9 @@ def main() -> int:
     folder = environment()
     if not (folder / "ready").exists():
         make(folder)
+        remove_unused(folder.parent)
+    with contextlib.suppress(OSError):  # a cache that became read-only still starts
+        (folder / "ready").touch()
     command = [str(python(folder)), "-m", "grpo_rlvr", *sys.argv[1:]]
     if os.name == "nt":
         # There, exec would start another process and end this one, which a client takes for the server's end.

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -137,7 +138,14 @@ def test_gemini_installs_the_extension_and_connects(home: Path, checkout: Path) 
 def test_a_plugin_starts_without_a_network_after_its_first_start(bundle: Path, tmp_path: Path) -> None:
     start = bundle / "plugins" / NAME / "scripts/lib/start.py"
     caches = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    environments = tmp_path / "cache/grpo-rlvr/environments"
+    for days in (20, 40):
+        (environments / f"unused for {days} days").mkdir(parents=True)
+        ready = environments / f"unused for {days} days" / "ready"
+        ready.touch()
+        os.utime(ready, (time.time() - days * 86_400,) * 2)
     assert opened([*ONCE, str(start), "serve"], tmp_path, **caches) == "grpo-rlvr"
+    assert sorted(folder.name for folder in environments.glob("unused*")) == ["unused for 20 days"]
     nowhere = {"UV_OFFLINE": "1", "UV_CACHE_DIR": str(tmp_path / "empty")}
     assert opened([*ONCE, str(start), "serve"], tmp_path, **caches, **nowhere) == "grpo-rlvr"
 
