@@ -113,3 +113,51 @@ def test_accelerate_wraps_outputs_in_float32_for_no_model_of_deepspeed() -> None
 
     assert "convert_outputs_to_fp32" in inspect.getsource(Accelerator.prepare_model)
     assert "convert_outputs_to_fp32" not in inspect.getsource(Accelerator._prepare_deepspeed)
+
+
+def _liger(version: str, config: dict[str, Any] | None = None, **sections: Any) -> Any:
+    setup = parse_setup({"model": PEFT_4BIT, **sections})
+    base = {"use_liger_kernel": True, "model_init_kwargs": {"dtype": "bfloat16"}}
+    return read_plan(base | (config or {}), setup, version)
+
+
+def test_liger_before_0_8_keeps_gradients_of_a_frozen_head_too() -> None:
+    plan = _liger("0.26.2")
+    vocab, hidden = plan.facts.vocab, plan.facts.hidden
+    assert terms.head(plan) == 16 * plan.completion * vocab + 2 * 2 * vocab * hidden
+    # TRL 1.4 needs liger-kernel 0.8, which chunks the vocabulary; from 0.8.4 on a frozen head has no gradient.
+    chunked, older = _liger("1.9.2"), _liger("1.9.2", versions={"liger_kernel": "0.8.2"})
+    assert terms.head(chunked) < 0.3e9
+    assert terms.head(older) - terms.head(chunked) == 8 * vocab * hidden
+
+
+def test_the_log_probability_pass_before_1_14_holds_all_logits_also_with_liger() -> None:
+    plan = _liger("1.9.2", {"beta": 0.04})
+    assert plan.logprob_pass
+    assert terms.head_without_grad(plan) == plan.scored * plan.facts.vocab * 8
+    assert terms.head_without_grad(_liger("1.14.0", {"beta": 0.04})) < 1e9
+
+
+@pytest.mark.parametrize(
+    ("version", "config", "adapter", "embedding"),
+    [
+        ("0.21.0", {"bf16": True}, 4, 4),
+        ("0.22.2", {"bf16": True}, 4, 2),
+        ("0.22.2", {"fp16": True}, 4, 4),
+        ("0.25.1", {"fp16": True}, 4, 4),
+        ("0.26.2", {"bf16": True}, 2, 4),
+    ],
+)
+def test_what_is_not_quantised_has_the_width_that_trl_gives_it(
+    version: str, config: dict[str, Any], adapter: int, embedding: int
+) -> None:
+    setup = parse_setup({"model": PEFT_4BIT | {"quantized": "nf4"}})
+    plan = read_plan(config | {"model_init_kwargs": {"dtype": "float32"}}, setup, version)
+    assert (terms.trained_width(plan), terms.weight_width(plan)) == (adapter, embedding)
+
+
+def test_a_4bit_model_for_fp16_training_had_its_embedding_made_float32() -> None:
+    setup = parse_setup({"model": PEFT_4BIT | {"quantized": "nf4"}})
+    for version, width in (("0.21.0", 2), ("0.24.0", 4), ("0.25.1", 2)):
+        plan = read_plan({"fp16": True, "model_init_kwargs": {"dtype": "float16"}}, setup, version)
+        assert terms.weight_width(plan) == width

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from grpo_rlvr.errors import UserError
 from grpo_rlvr.memory import estimate
-from grpo_rlvr.memory.inputs import read_plan
+from grpo_rlvr.memory.inputs import ALL_LINEAR, read_plan
 from grpo_rlvr.memory.plan import Checkpoints, Lora, Plan
 from grpo_rlvr.models.setup import parse_setup
 
@@ -176,6 +176,20 @@ def test_lora_arguments_count_as_stated_wherever_they_stand(where: str) -> None:
     plan = plan_of({}, **sections)
     assert plan.lora == Lora(4, ("q_proj", "v_proj"))
     assert not {"model.lora_r", "model.lora_targets", "model.peft"} & {name for name, _, _ in plan.assumed}
+
+
+@pytest.mark.parametrize(
+    ("sections", "lora"),
+    [
+        ({"peft_config": {"lora_alpha": 16}}, Lora(8, ("q_proj", "v_proj"))),
+        ({"peft_config": {"r": 64}}, Lora(64, ("q_proj", "v_proj"))),
+        ({"model": {**MODEL, "peft": True}}, Lora(16, ALL_LINEAR)),
+    ],
+)
+def test_what_a_lora_config_does_not_name_is_pefts_default_and_listed(sections: dict[str, Any], lora: Lora) -> None:
+    plan = plan_of({}, **sections)
+    assert plan.lora == lora
+    assert "model.lora_targets" in {name for name, _, _ in plan.assumed}
 
 
 def test_a_setup_states_its_lora_arguments_once_for_every_reader() -> None:

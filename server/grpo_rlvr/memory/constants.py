@@ -41,6 +41,12 @@ ADAM_8BIT_BYTES = 2 * (1 + 4 / 256)
 TILE_TOKENS = 4096
 TILE_COLUMNS = 32_768
 
+# Liger's GRPO loss from liger-kernel 0.8 on (chunked_loss/fused_linear_ppo.py), which TRL 1.4 to 1.13 need: one
+# sequence at a time, in chunks of tokens x vocabulary; a chunk's logits, probabilities and gradients are float32.
+LIGER_TOKENS = 2048
+LIGER_COLUMNS = 4096
+LIGER_CHUNKS = 3
+
 # DeepSpeed ZeRO-3 keeps the gathered parameters of the layer at work and of the prefetched one; its default buckets
 # (stage3_prefetch_bucket_size, reduce_bucket_size under "auto") come to about half a GB for a 7B. Stages 1 and 2 use
 # one reduce bucket of 5e8 elements in bf16 (deepspeed/runtime/config.py defaults).

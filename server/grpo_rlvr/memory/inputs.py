@@ -17,6 +17,9 @@ from grpo_rlvr.workspace import Workspace
 # Longer than any published context, so that a slipped digit is noticed.
 MAX_LENGTH = 100_000_000
 DEFAULT_PROMPT = 512
+# LoraConfig's r, and its target_modules for the families that GRPO trains (peft/utils/constants.py).
+PEFT_RANK = 8
+PEFT_TARGETS = ("q_proj", "v_proj")
 ALL_LINEAR = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 # transformers' spellings and the usual short ones.
 DTYPES = {
@@ -66,7 +69,8 @@ def read_plan(
         prompt=prompt, completion=completion, generations=reader.integer("num_generations", 8),
         dtype=dtype, autocast=_autocast(reader, version, dtype), quantized=quantized, lora=lora,
         optim=_optim(reader), checkpoints=_checkpoints(reader),
-        attention=_attention(reader), liger=_liger(reader), beta=reader.number("beta", 0.0),
+        attention=_attention(reader), liger=_liger(reader), liger_frees_head=_liger_frees_head(setup),
+        beta=reader.number("beta", 0.0),
         logprob_pass=_logprob_pass(reader, engine, accumulation),
         gather_for_generation=reader.flag("ds3_gather_for_generation", True),
         head_fp32=reader.flag("cast_lm_head_to_fp32", False),
@@ -90,10 +94,14 @@ def _reader(config: Mapping[str, Any], setup: Setup, stated_version: Any) -> tup
 
 
 @lru_cache(maxsize=64)
-def _minor(version: str) -> tuple[int, int]:
+def _release(version: str) -> tuple[int, ...]:
     from packaging.version import Version
 
-    release = Version(version).release
+    return Version(version).release
+
+
+def _minor(version: str) -> tuple[int, int]:
+    release = _release(version)
     return release[0], release[1] if len(release) > 1 else 0
 
 
@@ -210,10 +218,11 @@ def _lora(reader: Reader, quantized: str) -> Lora | None:
     if targets is None:
         targets, aimed = model.get("lora_targets"), "setup.model.lora_targets"
     if rank is None:
-        rank = 16
+        # A LoraConfig that names neither takes PEFT's own; with none stated, they are unknown.
+        rank = 16 if details is None else PEFT_RANK
         reader.assume("model.lora_r", rank, "r of the LoraConfig")
     if targets is None:
-        targets = "all-linear"
+        targets = "all-linear" if details is None else list(PEFT_TARGETS)
         reader.assume("model.lora_targets", targets, "target_modules of the LoraConfig")
     return Lora(integer(rank, ranked, minimum=1, maximum=65_536), _targets(targets, aimed))
 
@@ -283,9 +292,17 @@ def _liger(reader: Reader) -> bool:
     )
 
 
+def _liger_frees_head(setup: Setup) -> bool:
+    """Whether Liger's GRPO loss spares a frozen head its gradient (since liger-kernel 0.8.4); so when nothing says."""
+    stated = setup.get("versions.liger_kernel")
+    return not isinstance(stated, str) or _release(stated) >= (0, 8, 4)
+
+
 def _logprob_pass(reader: Reader, engine: Engine, accumulation: int) -> bool:
     if engine.mode != "none" and reader.flag("vllm_importance_sampling_correction", False):
         return True
+    if reader.number("beta", 0.0):
+        return True  # of the reference policy
     iterations = reader.integer("num_iterations", 1)
     steps = reader.stated("steps_per_generation")
     misaligned = steps is not None and integer(steps, "config.steps_per_generation", minimum=1) != accumulation

@@ -147,6 +147,11 @@ def _rest(plan: Plan, computed: Computed) -> list[str]:
             f"TRL {plan.trl_version} holds the completions' full logits; since 1.15 they are computed in tiles, "
             "whatever the loss."
         )
+    if t.head_path(plan) == "liger_chunks" and not plan.full and plan.liger_frees_head:
+        notes.append(
+            "liger-kernel before 0.8.4 keeps the gradient of a frozen head too, "
+            f"{t.liger_head_gradient(plan) / c.GB:.1f} GB more: state versions.liger_kernel."
+        )
     if plan.liger and plan.version >= (1, 15):
         notes.append("use_liger_kernel no longer lowers the head's memory from TRL 1.15 on: the head is tiled always.")
     if plan.quantized and plan.facts.experts and not plan.experts_are_linears:

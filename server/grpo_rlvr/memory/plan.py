@@ -78,6 +78,7 @@ class Plan:
     checkpoints: Checkpoints
     attention: str
     liger: bool
+    liger_frees_head: bool
     beta: float
     logprob_pass: bool
     gather_for_generation: bool

@@ -28,14 +28,28 @@ def weight_width(plan: Plan) -> int:
         return 2  # DeepSpeed casts the module to its bf16 or fp16; the float32 copy is in the optimizer
     if plan.sharding.engine == "fsdp" and plan.full and plan.autocast:
         return 4  # accelerate upcasts trained parameters to float32 under mixed precision
+    if plan.quantized and (0, 22) <= plan.version < (0, 26):
+        return _prepared_width(plan)
     return WIDTH[plan.dtype]
+
+
+def _prepared_width(plan: Plan) -> int:
+    """Embedding and head of a quantised model as TRL's prepare_peft_model leaves them (trl/models/utils.py).
+
+    With bf16 they become bfloat16; without, PEFT's prepare_model_for_kbit_training made them float32 up to 0.24.
+    """
+    if plan.autocast == "bfloat16":
+        return 2
+    return 4 if plan.version < (0, 25) else WIDTH[plan.dtype]
 
 
 def trained_width(plan: Plan) -> int:
     """Bytes of a trained parameter and of its gradient."""
     if plan.full:
         return weight_width(plan)
-    if plan.quantized or (plan.sharding.stage == 3 and plan.sharding.engine == "deepspeed"):
+    if plan.quantized and plan.version >= (0, 26):
+        return 2  # TRL casts a quantised model's adapter to bfloat16 (grpo_trainer.py, since 0.26)
+    if plan.sharding.stage == 3 and plan.sharding.engine == "deepspeed":
         return 2
     return 4  # PEFT keeps adapters in float32 (autocast_adapter_dtype)
 
@@ -101,7 +115,7 @@ def weights(plan: Plan) -> float:
 
 
 def adapters(plan: Plan) -> float:
-    """The adapter: LoRA parameters x 4 bytes (2 for QLoRA and ZeRO-3)."""
+    """The adapter: LoRA parameters x 4 bytes (2 for ZeRO-3, and for QLoRA since TRL 0.26)."""
     return adapter_params(plan) * trained_width(plan) / _shards(plan, 3)
 
 
@@ -238,11 +252,14 @@ def recomputed_layer(plan: Plan) -> float:
 
 
 def head_path(plan: Plan) -> str:
-    """How this TRL version scores the completions: in_place or copy (full logits), liger, or tiled."""
-    if plan.version >= (1, 15):
+    """How this TRL version scores the completions.
+
+    in_place or copy (full logits), liger_row (Liger before 0.8: all logits of a sequence), liger_chunks, or tiled.
+    """
+    if plan.version >= (1, 15) or (plan.liger and plan.version >= (1, 14)):
         return "tiled"
     if plan.liger:
-        return "tiled" if plan.version >= (1, 14) else "liger"
+        return "liger_chunks" if plan.version >= (1, 4) else "liger_row"
     return "in_place" if (1, 0) <= plan.version < (1, 10) else "copy"
 
 
@@ -271,16 +288,31 @@ def head(plan: Plan) -> float:
     if path in ("in_place", "copy"):
         return head_bytes(plan) * scored * f.vocab
     width = 4 if plan.head_fp32 else weight_width(plan)
+    if path == "liger_row":
+        # The gradient of the head and its sum over sequences, of a frozen head too.
+        return c.HEAD_ONE_ROW[4] * plan.completion * f.vocab + 2 * width * f.vocab * f.hidden
+    if path == "liger_chunks":
+        return _liger_chunks(plan, width)
     grad_head = f.vocab * f.hidden * (4 + width) if plan.full else 0
-    if path == "liger":
-        return c.HEAD_ONE_ROW[4] * plan.completion * f.vocab + grad_head
     tile = min(scored, c.TILE_TOKENS) * c.TILE_COLUMNS * 2
     return tile + scored * f.hidden * (width + 6) + f.hidden * c.TILE_COLUMNS * 2 + grad_head
 
 
+def _liger_chunks(plan: Plan, width: int) -> float:
+    f = plan.facts
+    chunk = c.LIGER_CHUNKS * 4 * min(plan.completion, c.LIGER_TOKENS) * c.LIGER_COLUMNS + 4 * c.LIGER_COLUMNS * f.hidden
+    hidden = f.hidden * (4 * plan.completion + width * plan.scored)
+    return chunk + hidden + (liger_head_gradient(plan) if plan.full or not plan.liger_frees_head else 0)
+
+
+def liger_head_gradient(plan: Plan) -> float:
+    """A float32 gradient of the head, the same in 16 bits where the weights are, and the sum over sequences."""
+    return plan.facts.vocab * plan.facts.hidden * 8.0
+
+
 def head_without_grad(plan: Plan) -> float:
-    """Logits of the pass without gradients: one slice at a time, no gradients of them."""
-    if head_path(plan) in ("in_place", "copy"):
+    """Logits of the pass without gradients: one slice at a time, no gradients of them; Liger has no part in it."""
+    if head_path(plan) != "tiled":
         return plan.scored * plan.facts.vocab * c.HEAD_NO_GRAD[logit_width(plan)]
     return min(plan.scored, c.TILE_TOKENS) * c.TILE_COLUMNS * 2 + plan.scored * plan.facts.hidden * 4
 

@@ -66,8 +66,16 @@ def _head(plan: Plan, _: Computed) -> str:
     if path in ("in_place", "copy"):
         each = t.head_bytes(plan)
         return f"full logits: {plan.scored:,} tokens x {plan.facts.vocab:,} x {each:g} B (TRL {plan.trl_version})"
-    if path == "liger":
-        return f"Liger: one sequence at a time, {plan.completion:,} tokens x {plan.facts.vocab:,} x 16 B"
+    if path == "liger_row":
+        return (
+            f"Liger: one sequence at a time, {plan.completion:,} tokens x {plan.facts.vocab:,} x 16 B, and two "
+            "gradients of the head, frozen or not"
+        )
+    if path == "liger_chunks":
+        return (
+            f"Liger: one sequence at a time, in chunks of {c.LIGER_TOKENS:,} tokens x {c.LIGER_COLUMNS:,} columns"
+            + (", gradients of the head" if plan.full else "")
+        )
     return (
         f"tiles of {c.TILE_TOKENS:,} tokens x {c.TILE_COLUMNS:,} columns, hidden states and their gradients of "
         f"{plan.scored:,} scored tokens" + (", gradient of the head" if plan.full else "")
