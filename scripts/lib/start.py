@@ -2,8 +2,8 @@
 
 The first start makes an environment in the user's cache, which needs a network and takes some seconds. Every later one
 goes straight there: it resolves nothing, asks nobody, and works offline. Another version, folder or set of dependencies
-makes another environment, and removes those that have not been started for a month. Standard library only; everything
-it says goes to stderr, since stdout belongs to the server.
+makes another environment; those that have not been started for a month are removed. Standard library only; everything it
+says goes to stderr, since stdout belongs to the server.
 """
 
 import contextlib
@@ -79,9 +79,9 @@ def main() -> int:
     folder = environment()
     if not (folder / "ready").exists():
         make(folder)
-        remove_unused(folder.parent)
-    with contextlib.suppress(OSError):  # a cache that became read-only still starts
+    with contextlib.suppress(OSError):  # a cache that became read-only, or that another start clears, still starts
         (folder / "ready").touch()
+        remove_unused(folder.parent)
     command = [str(python(folder)), "-m", "grpo_rlvr", *sys.argv[1:]]
     if os.name == "nt":
         # There, exec would start another process and end this one, which a client takes for the server's end.
