@@ -192,6 +192,13 @@ def test_what_a_lora_config_does_not_name_is_pefts_default_and_listed(sections: 
     assert "model.lora_targets" in {name for name, _, _ in plan.assumed}
 
 
+def test_the_batch_of_trl_0_14_counts_prompts() -> None:
+    config = {"per_device_train_batch_size": 2, "num_generations": 4}
+    assert (plan_of(config, "0.14.0").rows, plan_of(config, "0.15.2").rows) == (8, 2)
+    answer = estimate(config, parse_setup({"model": MODEL, "hardware": {"gpu": "H100"}}), trl_version="0.14.0")
+    assert any("8 sequences in one forward pass" in note for note in answer.notes)
+
+
 def test_a_setup_states_its_lora_arguments_once_for_every_reader() -> None:
     setup = parse_setup({"model": {**MODEL, "peft": {"r": 4}}})
     assert setup.get("model.peft") is True and setup.get("peft_config.r") == 4

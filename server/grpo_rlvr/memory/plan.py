@@ -59,7 +59,7 @@ class Checkpoints:
 
 @dataclass(frozen=True)
 class Plan:
-    """All inputs of the arithmetic. Lengths are tokens, widths bytes."""
+    """All inputs of the arithmetic. Lengths are tokens, widths bytes; `batch` is per_device_train_batch_size."""
 
     facts: ModelFacts
     version: tuple[int, int]
@@ -109,19 +109,24 @@ class Plan:
         return -(-self.facts.layers // self.checkpoints.every) if self.checkpoints.on else 0
 
     @property
+    def rows(self) -> int:
+        """Sequences of one training micro-batch: TRL 0.14 counted prompts, each with all its completions."""
+        return self.batch * (self.generations if self.version < (0, 15) else 1)
+
+    @property
     def tokens(self) -> int:
         """Tokens of one training micro-batch."""
-        return self.batch * (self.prompt + self.completion)
+        return self.rows * (self.prompt + self.completion)
 
     @property
     def scored(self) -> int:
         """Completion tokens of one training micro-batch."""
-        return self.batch * self.completion
+        return self.rows * self.completion
 
     @property
     def generated(self) -> int:
         """Sequences that one device generates at a time."""
-        return self.batch * self.generation_steps
+        return self.rows * self.generation_steps
 
     @property
     def on_cpu(self) -> bool:

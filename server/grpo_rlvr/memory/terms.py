@@ -215,7 +215,7 @@ def _layer_coefficients(plan: Plan) -> c.LayerCoefficients:
 
 def attention_square(plan: Plan) -> float:
     """What one layer's attention saves with length squared: the mask's scores, or all scores of the eager kernel."""
-    square = plan.batch * float(plan.prompt + plan.completion) ** 2
+    square = plan.rows * float(plan.prompt + plan.completion) ** 2
     if "flash" in plan.attention:
         return 0.0
     return square * (plan.facts.heads * c.EAGER_BYTES if plan.attention == "eager" else c.MASK_BYTES)
@@ -278,7 +278,7 @@ def head_bytes(plan: Plan) -> float:
     """Bytes per logit at the peak of the full-logits head."""
     if head_path(plan) == "in_place":
         return c.HEAD_IN_PLACE[logit_width(plan)]
-    return (c.HEAD_ONE_ROW if plan.batch == 1 else c.HEAD_COPY)[logit_width(plan)]
+    return (c.HEAD_ONE_ROW if plan.rows == 1 else c.HEAD_COPY)[logit_width(plan)]
 
 
 def head(plan: Plan) -> float:
