@@ -136,8 +136,8 @@ def _rest(plan: Plan, computed: Computed) -> list[str]:
     notes = []
     if plan.rows != plan.batch:
         notes.append(
-            f"TRL 0.14 counts prompts in per_device_train_batch_size: {plan.batch} x {plan.generations} generations are "
-            f"{plan.rows} sequences in one forward pass; from 0.15 on it counts sequences."
+            f"TRL 0.14 counts prompts in per_device_train_batch_size: {plan.batch} with {plan.generations} generations "
+            f"each are {plan.rows} sequences in one forward pass; from 0.15 on it counts sequences."
         )
     if t.is_paged(plan):
         notes.append(
