@@ -344,6 +344,24 @@ def after_thinking(text: str) -> str | None:
     return None if "<think>" in tail else tail
 
 
+def last_block(text: str, tag: str) -> str | None:
+    """Return the content of the last block of a tag, or None when there is none or the last one is not closed."""
+    opening, closing = f"<{tag}>", f"</{tag}>"
+    end = text.rfind(closing)
+    start = text.rfind(opening, 0, max(end, 0))
+    return None if end < 0 or start < 0 or opening in text[end:] else text[start + len(opening) : end]
+
+
+def check_tag(argument: str, value: Any) -> None:
+    """Refuse what is neither a tag's name nor an empty string.
+
+    Raises:
+        RewardSpecError: It is neither.
+    """
+    if not isinstance(value, str) or any(char in "<>/" or char.isspace() for char in value):
+        raise RewardSpecError(f"argument {argument!r} is {value!r}; give a tag's name without brackets, or ''")
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return `, did you mean 'x'?` for the known name nearest to `name`, or an empty string."""
     matches = get_close_matches(name, list(known), n=1, cutoff=0.6)

@@ -8,10 +8,11 @@ from rlvr_rewards._core import (
     Completion,
     Reason,
     Reward,
-    RewardSpecError,
     Row,
     Verdict,
     after_thinking,
+    check_tag,
+    last_block,
     one_of,
     text_of,
 )
@@ -56,8 +57,7 @@ class Exact(Reward):
         one_of("think", self.think, ("after_last_close", "keep"))
         one_of("pick", self.pick, ("last",))
         one_of("case", self.case, (True, False))
-        if not isinstance(self.answer_tag, str):
-            raise RewardSpecError(f"argument 'answer_tag' must be a tag name or '', not {self.answer_tag!r}")
+        check_tag("answer_tag", self.answer_tag)
         super().__post_init__()
 
     def columns(self) -> tuple[str, ...]:
@@ -76,21 +76,11 @@ class Exact(Reward):
         text: str | None = text_of(completion)
         if self.think == "after_last_close":
             text = after_thinking(text or "")
-        answer = None if text is None else self._answer(text)
+        answer = last_block(text, self.answer_tag) if text and self.answer_tag else text
         if answer is None or not self._normal(answer):
             return Verdict(0.0, "no_answer")
         same = self._normal(answer) == self._normal(str(row[self.gold_column]))
         return Verdict(float(same), "correct" if same else "wrong", answer.strip())
-
-    def _answer(self, text: str) -> str | None:
-        if not self.answer_tag:
-            return text
-        opening, closing = f"<{self.answer_tag}>", f"</{self.answer_tag}>"
-        end = text.rfind(closing)
-        start = text.rfind(opening, 0, max(end, 0))
-        if end < 0 or start < 0 or opening in text[end:]:
-            return None
-        return text[start + len(opening) : end]
 
     def _normal(self, text: str) -> str:
         folded = unicodedata.normalize(self.normalize, text).strip()

@@ -1,5 +1,6 @@
 """The inside of the killable worker: the only place where sympy sees what a model wrote."""
 
+import functools
 import json
 import signal
 import sys
@@ -9,6 +10,10 @@ from typing import Any
 
 # Address space of the worker; sympy needs about 0.3 GB of it.
 MEMORY_BYTES = 3 * 1024**3
+# Processor seconds for reading a gold, which is no model's text: the parser learns each new shape of formula only once,
+# but slowly, and an answer has mostly the shape of its gold.
+GOLD_SECONDS = 4.0
+CACHED_GOLDS = 256
 # Digits to which two numbers are compared, and how far they may differ in their last ones.
 DIGITS = 50
 DIFFERENCE = "1e-40"
@@ -20,7 +25,7 @@ def main() -> None:
     _limit_memory()
     # Parsers and tables load on first use; the time limit of the first request is not meant for that.
     with suppress(ImportError):
-        _same_mathematics(WARM_UP)
+        _same_mathematics(WARM_UP, 0)
     # Standard output carries the protocol; whatever a library prints must not reach it.
     protocol, sys.stdout = sys.stdout, sys.stderr
     protocol.write("ready\n")
@@ -29,7 +34,7 @@ def main() -> None:
         task, payload, seconds = json.loads(line)
         _end_after(seconds)
         try:
-            answer = ["done", TASKS[task](payload)]
+            answer = ["done", TASKS[task](payload, seconds)]
         except MemoryError:
             answer = ["failed", "MemoryError"]
         except Exception as error:
@@ -56,11 +61,14 @@ def _end_after(seconds: float) -> None:
         signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
-def _same_mathematics(payload: Mapping[str, str]) -> bool:
+def _same_mathematics(payload: Mapping[str, str], seconds: float) -> bool:
     """Return whether math-verify holds gold and answer to be equal, and their digits agree where they are numbers."""
     from math_verify import verify
 
-    gold, answer = _parsed(payload["gold"]), _parsed(payload["answer"])
+    _end_after(GOLD_SECONDS if seconds else 0)
+    gold = _gold(payload["gold"])
+    _end_after(seconds)
+    answer = _parsed(payload["answer"])
     if not gold or not answer:
         return False
     if not verify(gold, answer, float_rounding=15, numeric_precision=DIGITS, strict=True, timeout_seconds=None):
@@ -79,9 +87,15 @@ def _digits_agree(gold: Any, answer: Any) -> bool:
     return bool(difference <= size * Float(DIFFERENCE, DIGITS))
 
 
-def _can_read(payload: Mapping[str, str]) -> bool:
-    """Return whether math-verify reads a formula."""
-    return bool(_parsed(payload["gold"]))
+def _can_read(payload: Mapping[str, str], seconds: float) -> bool:
+    """Return whether math-verify reads a gold."""
+    _end_after(GOLD_SECONDS)
+    return bool(_gold(payload["gold"]))
+
+
+@functools.lru_cache(maxsize=CACHED_GOLDS)
+def _gold(formula: str) -> list[Any]:
+    return _parsed(formula)
 
 
 def _parsed(formula: str) -> list[Any]:
@@ -96,14 +110,14 @@ def _parsed(formula: str) -> list[Any]:
     return found
 
 
-def _schema_valid(payload: Mapping[str, Any]) -> bool:
+def _schema_valid(payload: Mapping[str, Any], seconds: float) -> bool:
     """Return whether a document is valid, for schemas whose patterns could hang the Python engine."""
     from rlvr_rewards._validators import compiled_here
 
     return compiled_here(payload["schema"], payload["assert_formats"])(payload["document"])
 
 
-TASKS: Mapping[str, Callable[[Any], bool]] = {
+TASKS: Mapping[str, Callable[[Any, float], bool]] = {
     "same": _same_mathematics,
     "read": _can_read,
     "schema": _schema_valid,

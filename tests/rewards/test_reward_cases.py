@@ -15,7 +15,14 @@ DATA = Path(__file__).parents[1] / "data" / "rewards"
 MODULES = ("_format", "_exact", "_math", "_schema", "_tool_call", "_length", "_composite", "_judge")
 
 
-FILES = ("answers.jsonl", "math_own.jsonl", "math_public.jsonl", "calls_own.jsonl", "calls_public.jsonl")
+FILES = (
+    "answers.jsonl",
+    "math_own.jsonl",
+    "math_public.jsonl",
+    "calls_own.jsonl",
+    "calls_public.jsonl",
+    "examined.jsonl",
+)
 
 
 @pytest.mark.parametrize("file", FILES)

@@ -117,6 +117,14 @@ def test_agreement_with_sympy(text: str) -> None:
     assert float(ours) == pytest.approx(value.real, rel=1e-9, abs=1e-12)
 
 
+@pytest.mark.parametrize(
+    "text", ["\\frac{\\sin(\\pi)}{\\sin(\\pi)}", "\\tan(-\\frac{\\pi}{2})", "\\frac{1}{\\cos(\\frac{3\\pi}{2})}"]
+)
+def test_what_rounding_leaves_of_zero_is_no_divisor(text: str) -> None:
+    assert equal.constant(tree.parse(text)) is None
+    assert score("1", text) == 0.0
+
+
 # What a repeated piece makes each reader do over and over; a reader that looks ahead from every place takes hours.
 FLOODS = (
     *(

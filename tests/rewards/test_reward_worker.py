@@ -98,6 +98,15 @@ def test_a_forked_child_gets_a_worker_of_its_own(fresh_worker: _worker.Worker) -
     assert _worker.SHARED.pid == before
 
 
+def test_the_time_for_reading_a_gold_is_not_the_answers(fresh_worker: _worker.Worker) -> None:
+    # The first formula of this shape takes the parser more than a second, an answer of the same shape a tenth.
+    recurrence = "G_n = \\sum_{k=0}^{n-1} G_k G_{n-k-1}"
+    answer = "G_n = \\sum_{k=0}^{n-1} G_{n-k-1} G_k"
+    assert fresh_worker.call("same", {"gold": recurrence, "answer": answer}, 0.8) == ("done", True)
+    fresh_worker.close()
+    assert fresh_worker.call("read", {"gold": recurrence}, 0.3) == ("done", True)
+
+
 def test_calls_from_threads_take_turns(fresh_worker: _worker.Worker) -> None:
     answers: list[tuple[int, object]] = []
 

@@ -18,6 +18,7 @@ from rlvr_rewards._core import (
     RewardSpecError,
     Row,
     Verdict,
+    check_tag,
     one_of,
     text_of,
 )
@@ -82,6 +83,8 @@ class Math(Reward):
             units of the gold need not agree either.
         extract: "box_or_marker": the last box, or without any box what follows "answer is", "answer:", "final answer"
             or "####"; "box": boxes only.
+        answer_tag: Look only at the last block of this tag, such as "answer" for `<answer>..</answer>`, and take all of
+            it where it holds neither box nor marker; a block that is not closed is no answer. "" looks everywhere.
         box_commands: Commands that count as a box.
         think: "after_last_close" takes only text after the last `</think>`; "keep" takes the whole text.
         max_nesting: Deeper bracket nesting is refused, from 1 to 64.
@@ -101,6 +104,7 @@ class Math(Reward):
     case: bool = False
     units: Literal["strict", "ignore"] = "strict"
     extract: str = "box_or_marker"
+    answer_tag: str = ""
     box_commands: Sequence[str] = ("\\boxed", "\\fbox")
     think: str = "after_last_close"
     max_nesting: int = 64
@@ -134,6 +138,7 @@ class Math(Reward):
         if not isinstance(self.max_nesting, int) or not 1 <= self.max_nesting <= 64:
             raise RewardSpecError(f"argument 'max_nesting' must be from 1 to 64, not {self.max_nesting!r}")
         self.stop, self.box_commands = _strings("stop", self.stop), _strings("box_commands", self.box_commands)
+        check_tag("answer_tag", self.answer_tag)
         if not self.box_commands:
             raise RewardSpecError("argument 'box_commands' must name at least one command")
         if importlib.util.find_spec("math_verify") is None:
@@ -156,7 +161,7 @@ class Math(Reward):
         """Find the committed answer and compare it with the gold."""
         found = extract(
             text_of(completion), stop=self.stop, boxes=self.box_commands, boxes_only=self.extract == "box",
-            keep_thinking=self.think == "keep",
+            keep_thinking=self.think == "keep", tag=self.answer_tag,
         )  # fmt: skip
         if found.reason is not None:
             return Verdict(0.0, found.reason)

@@ -8,11 +8,11 @@ from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
 
-from rlvr_rewards._math import equal, terms, unread
+from rlvr_rewards._math import arbitrary, counting, equal, forms, terms, unread, zeros
 from rlvr_rewards._math.form import Form, members, names
 from rlvr_rewards._math.labels import is_label, label_text
 from rlvr_rewards._math.limits import MAX_COMPARISONS, MAX_LEVELS, NotUnderstood, TooLarge
-from rlvr_rewards._math.spans import FLIPPED, as_interval, as_points, as_set, same_sets
+from rlvr_rewards._math.spans import as_interval, as_points, as_set, same_sets
 from rlvr_rewards._math.unread import Undecided
 
 
@@ -39,7 +39,13 @@ _work = _Work()
 # Names of coordinates in the order in which a tuple gives them.
 _ORDERS = ("xyz", "abcdef", "uvw", "pqrs", "mnk", "rst", "stu")
 # A function of a variable, or a sequence with its index.
-_DEFINITION = re.compile(r"(?P<f>[A-Za-z]'?)\s*(?:\(\s*(?P<x>[A-Za-z])\s*\)|_\s*\{?\s*(?P<n>[a-z])\s*\}?)")
+# Capitals in the brackets are events or points, not variables that could have another letter.
+_DEFINITION = re.compile(r"(?P<f>[A-Za-z]'?)\s*(?:\(\s*(?P<x>[a-z])\s*\)|_\s*\{?\s*(?P<n>[a-z])\s*\}?)")
+# Operations that are the task itself where the answer is a number; unlike powers, fractions and factorials they are
+# no way to write a number.
+_TASKS = frozenset(("gcd", "lcm", "max", "min", "floor", "ceil"))
+# A point with its letter.
+_POINT = re.compile(r"[A-Z]'?\s*(?P<coordinates>\(.+\))")
 _DECIMAL = re.compile(r"-?\d*\.?(\d*)")
 
 
@@ -97,7 +103,7 @@ def _families(gold: Form, answer: Form, policy: Policy) -> bool:
     """Compare formulas that hold for every whole number k, whatever its letter; one side may leave that unsaid."""
     sets = {form.marks[1] for form in (gold, answer) if form.kind == "family" and form.marks[1]}
     ours, theirs = (form.parts[0] if form.kind == "family" else form for form in (gold, answer))
-    if len(sets) > 1:
+    if len(sets) > 1 or (gold.kind != answer.kind and _narrows(gold if gold.kind == "family" else answer)):
         return False
     if gold.kind == answer.kind:
         mine, other = gold.marks[0], answer.marks[0]
@@ -105,6 +111,13 @@ def _families(gold: Form, answer: Form, policy: Policy) -> bool:
             return False
         theirs = _renamed(theirs, other, mine)
     return same(ours, theirs, policy)
+
+
+def _narrows(family: Form) -> bool:
+    """Return whether the set behind a condition leaves fewer values: `1 < x < 5, x \\in \\mathbb{Z}`."""
+    main, (name, numbers) = family.parts[0], family.marks
+    condition = main.kind in ("relation", "union") or (main.kind == "equation" and "\\in" in main.marks)
+    return numbers not in ("", "\\mathbb{R}") and condition and name in names(main)
 
 
 def _renamed(form: Form, old: str, new: str) -> Form:
@@ -115,7 +128,9 @@ def _renamed(form: Form, old: str, new: str) -> Form:
 
 
 def _coordinates(form: Form, other: Form) -> Form:
-    """Return a tuple for what gives coordinates beside another one: `x = 2, y = 3`, a matrix of one column."""
+    """Return a tuple for what gives coordinates beside another: `x = 2, y = 3`, `A(2, 3)`, a matrix of one column."""
+    if form.kind == "raw" and other.kind == "tuple" and (point := _POINT.fullmatch(form.text)):
+        return forms.read_clean(point["coordinates"])
     if form.kind == "matrix" and other.kind == "tuple" and form.marks == (str(len(form.parts)),):
         return Form("tuple", form.text, form.parts, marks=other.marks)
     if form.kind != "list" or other.kind != "tuple" or len(form.parts) != len(other.parts):
@@ -136,10 +151,13 @@ def same_pair(one: Form, other: Form, one_is_gold: bool, policy: Policy) -> bool
 def _by_kind(gold: Form, answer: Form, policy: Policy) -> bool:
     if "word" in (gold.kind, answer.kind) and unread.same_words(gold, answer):
         return True
+    gold, answer = counting.counted(gold, answer), counting.counted(answer, gold)
     if gold.kind in ("list", "set") or answer.kind in ("list", "set"):
         return _collections(gold, answer, policy)
     if "word" in (gold.kind, answer.kind):
         return False
+    if gold.kind == answer.kind == "compound":
+        return _pairwise(gold, answer, policy)
     if {gold.kind, answer.kind} <= {"tuple", "interval", "matrix"}:
         shape = gold.kind == answer.kind and gold.marks == answer.marks and len(gold.parts) == len(answer.parts)
         return shape and all(same(a, b, policy) for a, b in zip(gold.parts, answer.parts, strict=True))
@@ -147,8 +165,8 @@ def _by_kind(gold: Form, answer: Form, policy: Policy) -> bool:
         return _numbers(gold, answer, policy)
     if gold.kind == answer.kind == "relation":
         return _relations(gold, answer, policy)
-    if gold.kind == answer.kind and gold.kind in ("union", "difference"):
-        return _collections(gold, answer, policy) if gold.kind == "union" else _pairwise(gold, answer, policy)
+    if gold.kind == answer.kind and gold.kind in ("union", "intersection", "difference"):
+        return (_pairwise if gold.kind == "difference" else _collections)(gold, answer, policy)
     if "ratio" in (gold.kind, answer.kind):
         return _ratios(gold, answer, policy)
     if gold.kind == answer.kind == "congruence":
@@ -185,9 +203,14 @@ def _same_nodes(gold: terms.Node | None, answer: terms.Node | None, policy: Poli
 
 
 def _congruences(gold: Form, answer: Form, policy: Policy) -> bool:
-    """Compare `a = b (mod m)` with another: same left side and modulus, right sides that differ by a multiple of it."""
-    (left, right, modulus), (other_left, other_right, other_modulus) = gold.parts, answer.parts
-    if not (same(left, other_left, policy) and same(modulus, other_modulus, policy)):
+    """Compare `a = b (mod m)` with another: same left side and modulus, right sides that differ by a multiple of it.
+
+    One of them may leave out the left side.
+    """
+    (*left, right, modulus), (*other_left, other_right, other_modulus) = gold.parts, answer.parts
+    if not all(same(mine, other, policy) for mine, other in zip(left, other_left, strict=False)):
+        return False
+    if not same(modulus, other_modulus, policy):
         return False
     nodes = [part.node for part in (right, other_right, modulus)]
     values = [equal.rational(node) for node in nodes if node is not None]
@@ -209,17 +232,22 @@ def _numbers(gold: Form, answer: Form, policy: Policy) -> bool:
         return False
     if gold.unit and policy.strict_units and gold.unit != answer.unit:
         return False
-    if terms.variables(gold.node) and answer.unit and not gold.unit:
+    free = terms.variables(gold.node)
+    if free and answer.unit and not gold.unit:
+        return False
+    if not free and (terms.operations(answer.node) - terms.operations(gold.node)) & _TASKS:
         return False
     try:
-        return equal.same(gold.node, answer.node, policy.rel_tol)
+        return equal.same(gold.node, answer.node, policy.rel_tol) or arbitrary.same(gold.node, answer.node)
     except NotUnderstood:
-        raise Undecided from None
+        if free or terms.variables(answer.node):
+            raise Undecided from None
+        return False  # numbers of which one has no value, such as 0^0
 
 
 def _collections(gold: Form, answer: Form, policy: Policy) -> bool:
     ours, theirs = members(gold), members(answer)
-    if any(map(_is_set, (*ours, *theirs))) and not {gold.kind, answer.kind} <= {"list", "set", "union"}:
+    if any(map(_is_set, (*ours, *theirs))) and not {gold.kind, answer.kind} <= {"list", "set", "union", "intersection"}:
         # A set that holds a set is neither that set nor what is in it.
         return False
     # A list of guesses is not the one answer; a repeated answer is.
@@ -314,7 +342,7 @@ def _equations(gold: Form, answer: Form, policy: Policy) -> bool:
         return False
     if "\\in" in (*gold.marks, *answer.marks):
         return False
-    return _same_equation(gold, answer)
+    return zeros.same_equation(gold, answer)
 
 
 def _is_solved(form: Form) -> bool:
@@ -336,29 +364,14 @@ def _same_argument(gold: Form, answer: Form) -> Form | None:
     return replace(last, node=terms.renamed(last.node, theirs, mine), text=f"{last.text} ")
 
 
-def _same_equation(gold: Form, answer: Form) -> bool:
-    sides = [part.node for form in (gold, answer) for part in form.parts]
-    if len(sides) != 4 or any(part.unit for form in (gold, answer) for part in form.parts):
-        return False
-    if any(side is None for side in sides):
-        named = [label_text(form.parts[0]) if is_label(form.parts[0]) else "" for form in (gold, answer)]
-        return named[0] == named[1] and unread.same(gold, answer)
-    zeros = [terms.Node("add", (a, terms.Node("negative", (b,)))) for a, b in (sides[:2], sides[2:]) if a and b]
-    try:
-        return equal.multiple(zeros[0], zeros[1])
-    except NotUnderstood:
-        raise Undecided from None
-
-
 def _relations(gold: Form, answer: Form, policy: Policy) -> bool:
     """Compare inequalities side by side, also read from right to left."""
     if len(gold.parts) != len(answer.parts):
         return False
-    for parts, signs in ((answer.parts, answer.marks), (answer.parts[::-1], tuple(map(_flip, answer.marks[::-1])))):
+    for parts, signs in (
+        (answer.parts, answer.marks),
+        (answer.parts[::-1], tuple(map(zeros.flipped, answer.marks[::-1]))),
+    ):
         if signs == gold.marks and all(same(a, b, policy) for a, b in zip(gold.parts, parts, strict=True)):
             return True
-    return False
-
-
-def _flip(sign: str) -> str:
-    return FLIPPED.get(sign, sign)
+    return as_set(gold) is None and zeros.same_inequality(gold, answer)

@@ -110,20 +110,20 @@ def rational(node: Node) -> Fraction | None:
         return None
 
 
-def multiple(gold: Node, answer: Node) -> bool:
-    """Return whether one tree with variables is a nonzero constant multiple of the other.
+def factor(gold: Node, answer: Node) -> Decimal | None:
+    """Return the nonzero constant that one tree with variables is of the other, or None when there is none.
 
     Raises:
         NotUnderstood: They are defined together at too few points to tell.
     """
     with localcontext(context(MORE_DIGITS)):
-        return _multiple(gold, answer)
+        return _factor(gold, answer)
 
 
-def _multiple(gold: Node, answer: Node) -> bool:
+def _factor(gold: Node, answer: Node) -> Decimal | None:
     names = sorted(variables(gold) | variables(answer))
     if not variables(gold) or variables(gold) != variables(answer):
-        return False
+        return None
     ratio: Decimal | None = None
     agreed = 0
     for point in _points(names):
@@ -133,17 +133,40 @@ def _multiple(gold: Node, answer: Node) -> bool:
             continue
         if abs(left) < Decimal(10) ** -30 or abs(right) < Decimal(10) ** -30:
             if abs(left) > Decimal(10) ** -20 or abs(right) > Decimal(10) ** -20:
-                return False
+                return None
             continue
         here = left / right
         if ratio is not None and abs(here - ratio) > abs(ratio) * Decimal(10) ** -30:
-            return False
+            return None
         ratio, agreed = here, agreed + 1
         if agreed >= MANY_POINTS:
             break
     if agreed < ENOUGH_POINTS:
         raise NotUnderstood("hardly a point where both sides are defined")
-    return True
+    return ratio
+
+
+def difference(gold: Node, answer: Node) -> Decimal | None:
+    """Return the constant by which two trees with variables differ, or None when it is none.
+
+    Raises:
+        NotUnderstood: They are defined together at too few points to tell.
+    """
+    names = sorted(variables(gold) | variables(answer))
+    found: list[Decimal] = []
+    with localcontext(context(MORE_DIGITS)):
+        for point in _points(names):
+            try:
+                left, right = (approximate(node, point, DIGITS) for node in (gold, answer))
+            except (Undefined, TooLarge):
+                continue
+            found.append(left - right)
+            size = max(abs(left), abs(right), Decimal(1))
+            if abs(found[-1] - found[0]) > size * Decimal(10) ** -35:
+                return None
+    if len(found) < ENOUGH_POINTS:
+        raise NotUnderstood("hardly a point where both sides are defined")
+    return found[0]
 
 
 def _same_number(gold: Node, answer: Node, rel_tol: Fraction) -> bool:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rlvr_rewards._core import Reason, after_thinking
+from rlvr_rewards._core import Reason, after_thinking, last_block
 from rlvr_rewards._math.limits import MAX_CHARACTERS, MAX_MEMBERS
 from rlvr_rewards._math.normal import strip_marks
 from rlvr_rewards._math.units import is_unit
@@ -15,6 +15,9 @@ _BETWEEN_BOXES = re.compile(
     r"|\\(?:text|mathrm|textrm|mbox)\s*\{\s*(?:and|or)\s*\}|\b(?:and|or)\b)*"
 )
 _BETWEEN_FORMULAS = re.compile(_BETWEEN_BOXES.pattern.replace("$", "", 1))
+_LEAD = re.compile(
+    r"\s*(?P<text>\\text\s*\{\s*)?(?:the\s+)?(?:(?:final|correct)\s+)?answer\s*(?:is\b\s*:?|:|=)\s*", re.IGNORECASE
+)
 # Tokens with which chat templates begin and end a message; what follows an end is no part of the answer.
 _BEGINNING = re.compile(r"\s*<\|im_start\|>(?:assistant)?\s*")
 _ENDING = re.compile(
@@ -28,16 +31,19 @@ _BRACES = re.compile(r"\\.|[{}]", re.DOTALL)
 _INLINE = re.compile(r"\s*(\$\$.+?\$\$|\$(?:[^$\n\\]|\\[^\n])++\$|\\\(.+?\\\)|\\\[.+?\\\])", re.DOTALL)
 _SENTENCE_END = re.compile(
     r"\.(?=\s|$)|(?<!\\)[!?](?=\s|$)|\n|,?\s(?:because|since)\b"
-    r"|,\s(?:I|so|which|as|where|in|for|with|making|meaning|giving|thus|hence|therefore|altogether|rounded)\b"
+    r"|,\s(?:I|so|which|as|where|in|for|with|making|meaning|giving|thus|hence|therefore|altogether|rounded|not)\b"
 )
+# A question that is denied at once is no answer.
+_DENIED = re.compile(r"\?\s+(?:no|nope|not|wait|hmm|actually|but)\b", re.IGNORECASE)
 # A sentence behind a marker that says at its end what the answer is, as in "the largest n is 34".
 _SENTENCE = re.compile(r"(?=[A-Za-z]{2})(?:[^.\n]|\.(?=\S))*\s(?:is|are|equals|be)\s+(?:equal to\s+|exactly\s+)?(?=\S)")
 # Words between a marker and its answer that say nothing.
 _FILLER = re.compile(
-    r"(?:(?:therefore|thus|simply|just|then|hence|also|indeed|exactly|equal to|given by)\b[\s,:]*)+", re.IGNORECASE
+    r"(?:(?:therefore|thus|simply|just|then|hence|also|indeed|exactly|approximately|equal to|given by)\b[\s,:]*)+",
+    re.IGNORECASE,
 )
-# Words after a formula that take it back or hedge it.
-_RETRACTION = re.compile(r"(?:is|was|or|but|not|maybe|perhaps|and)\b", re.IGNORECASE)
+# Words after a formula that take it back or hedge it; "not" with another formula behind rules that one out.
+_RETRACTION = re.compile(r"(?:is|was|or|but|not(?!\s+[\d$\\(-])|maybe|perhaps|and)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +60,13 @@ class Extracted:
 
 
 def extract(
-    text: str, *, stop: Sequence[str], boxes: Sequence[str], boxes_only: bool, keep_thinking: bool
+    text: str, *, stop: Sequence[str], boxes: Sequence[str], boxes_only: bool, keep_thinking: bool, tag: str = ""
 ) -> Extracted:
     """Return the committed answer: the last box, or without any box what follows the last marker.
 
     Args:
         text: The completion.
+        tag: Look only at the last block of this tag, and take all of it where it holds neither box nor marker.
         stop: The text from the first of these strings on is cut.
         boxes: Commands that count as a box.
         boxes_only: A text without any box has no answer.
@@ -74,10 +81,17 @@ def extract(
         tail = tail[beginning.end() :]
     if ending := _ENDING.search(tail):
         tail = tail[: ending.start()]
-    found = _boxes(tail, boxes)
+    block = last_block(tail, tag) if tag else tail
+    if block is None:
+        return Extracted(reason="no_answer")
+    found = _boxes(block, boxes)
     if found is not None:
         return found
-    return Extracted(reason="no_answer") if boxes_only else _after_marker(tail)
+    if boxes_only:
+        return Extracted(reason="no_answer")
+    if tag and not _MARKER.search(block):
+        return Extracted((block.strip(),)) if block.strip() else Extracted(reason="no_answer")
+    return _after_marker(block)
 
 
 def _boxes(text: str, commands: Sequence[str]) -> Extracted | None:
@@ -101,7 +115,20 @@ def _boxes(text: str, commands: Sequence[str]) -> Extracted | None:
         members.append(content)
         if len(members) > MAX_MEMBERS:
             return Extracted(reason="hedge")
-    return Extracted(tuple(dict.fromkeys(reversed(members))))
+    return Extracted(tuple(dict.fromkeys(map(_without_lead, reversed(members)))))
+
+
+def _without_lead(content: str) -> str:
+    """Return the content of a box without the words "the answer is" at its beginning."""
+    lead = _LEAD.match(content)
+    if lead is None:
+        return content
+    rest = content[lead.end() :]
+    if not lead["text"]:
+        return rest or content
+    # The words were set as text: the group ends right behind them, or behind the answer.
+    inside, _, behind = rest.partition("}")
+    return inside + behind if (inside + behind).strip() else content
 
 
 def _closing_braces(text: str) -> dict[int, int]:
@@ -118,7 +145,7 @@ def _closing_braces(text: str) -> dict[int, int]:
 
 def _box_content(text: str, start: int, closings: Mapping[int, int]) -> tuple[str | None, int]:
     """Return the content of the box whose command ends at `start`, None when it never closes, and where it ends."""
-    while start < len(text) and text[start] == " ":
+    while start < len(text) and text[start].isspace():
         start += 1
     if start in closings:
         return text[start + 1 : closings[start]], closings[start] + 1
@@ -144,7 +171,9 @@ def _after_marker(text: str) -> Extracted:
     if not members:
         end = _SENTENCE_END.search(rest)
         sentence = (rest[: end.start()] if end else rest).strip()
-        return Extracted((sentence,)) if sentence else Extracted(reason="no_answer")
+        if not sentence or (end and _DENIED.match(rest, end.start())):
+            return Extracted(reason="no_answer")
+        return Extracted((sentence,))
     tail = _SENTENCE_END.split(rest[position:], maxsplit=1)[0].strip(" *")
     if tail and (_RETRACTION.match(tail) or is_unit(tail)):
         members[-1] = f"{strip_marks(members[-1])} \\text{{ {tail}}}"

@@ -10,8 +10,8 @@ class Form:
     """An answer by kind. Which fields count depends on the kind.
 
     Attributes:
-        kind: word, number, list, set, tuple, interval, union, difference, equation, relation, congruence, ratio,
-            family, matrix, cases, case, raw.
+        kind: word, number, compound, list, set, tuple, interval, union, intersection, difference, equation, relation,
+            congruence, ratio, family, matrix, cases, case, raw.
         text: The normalised source.
         parts: Members, ends, sides or cells.
         node: The tree of an expression.
@@ -31,11 +31,13 @@ class Form:
 
 
 def members(form: Form) -> tuple[Form, ...]:
-    """Return the members of a list, set or union of such; a single value is its own member."""
+    """Return the members of a list, set, or union or intersection of such; a single value is its own member."""
     if form.kind in ("list", "set", "cases"):
         return form.parts
     if form.kind == "union":
         return tuple(inner for part in form.parts for inner in members(part))
+    if form.kind == "intersection":
+        return form.parts
     return (form,)
 
 

@@ -8,7 +8,7 @@ from rlvr_rewards._math import tables, terms, tree
 from rlvr_rewards._math.form import Form, names
 from rlvr_rewards._math.limits import MAX_CHARACTERS, MAX_MEMBERS, MAX_NESTING, NotUnderstood, TooLarge
 from rlvr_rewards._math.normal import balanced, nesting, normalise, unwrap_text
-from rlvr_rewards._math.quantities import SPACED_THOUSANDS, THOUSANDS, read_number
+from rlvr_rewards._math.quantities import SPACED_THOUSANDS, THOUSANDS, read_compound, read_number
 from rlvr_rewards._math.scan import cut, outer_bracket, pieces
 
 _SPELLINGS: Mapping[str, tuple[str, ...]] = {
@@ -39,7 +39,7 @@ MAX_SIGNS = 3
 _PHRASE = re.compile(r"[A-Za-z]{3,}")
 _FRENCH = re.compile(r"([\]\[])([^\[\](),;]+)([,;])([^\[\](),;]+)([\]\[])")
 _CONGRUENCE = re.compile(
-    r"(?P<left>.+?)\\equiv(?![A-Za-z])(?P<right>.+?)"
+    r"(?:(?P<left>.+?)\\equiv(?![A-Za-z]))?(?P<right>.+?)"
     r"\(?\s*\\?(?:pmod|bmod|mod|text\s*\{\s*mod\s*\})(?![A-Za-z])\s*\{?(?P<modulus>[^{}()]+?)\}?\s*\)?"
 )
 # A formula for every whole number k, or real c, with the words that say so.
@@ -54,6 +54,8 @@ _TIME = re.compile(
     r"(?P<time>\d{1,2}\s*:\s*\d{2}(?:\s*:\s*\d{2})?)"
     r"(?:\s*(?:\\text\s*\{)?\s*(?P<half>[apAP])\s*\.?\s*[mM]\.?\s*\}?)?"
 )
+# A full hour: "4 pm".
+_HOUR = re.compile(r"(?P<hour>\d{1,2})(?P<half>\s*(?:\\text\s*\{)?\s*[apAP]\s*\.?\s*[mM]\.?\s*\}?)")
 
 
 def read(text: str) -> Form:
@@ -161,10 +163,20 @@ def _list(text: str, bare: bool) -> Form | None:
         return groups
     if bare and joined == "or" and "," in members.words and (groups := _systems(text)) is not None:
         return groups
-    forms = continued(forms)
+    forms = _exclusions(continued(forms))
     if joined == "or" and all(form.kind in ("relation", "interval", "union") for form in forms):
         return Form("union", text, forms)
     return Form("list", text, tuple(_flat(forms)), marks=tuple(dict.fromkeys(members.words)))
+
+
+def _exclusions(forms: tuple[Form, ...]) -> tuple[Form, ...]:
+    """Read `x \\ne 0, 1` as two conditions: the numbers behind an exclusion are excluded too."""
+    first = forms[0]
+    if first.kind != "relation" or first.marks != ("\\ne",) or any(form.kind != "number" for form in forms[1:]):
+        return forms
+    name = first.parts[0]
+    rest = (Form("relation", f"{name.text}\\ne {form.text}", (name, form), marks=first.marks) for form in forms[1:])
+    return (first, *rest)
 
 
 def _groups(text: str) -> Form | None:
@@ -237,7 +249,8 @@ def _family(text: str) -> Form | None:
 def _relation(text: str) -> Form | None:
     congruence = _CONGRUENCE.fullmatch(text) if len(text) <= MAX_SENTENCE else None
     if congruence:
-        return Form("congruence", text, tuple(read_clean(part) for part in congruence.groups()))
+        sides = [part for part in congruence.groups() if part is not None]
+        return Form("congruence", text, tuple(map(read_clean, sides)))
     found = pieces(text, _RELATIONS)
     if len(found.parts) == 1:
         member = pieces(text, ("\\in",))
@@ -303,12 +316,13 @@ def _builder(text: str, inner: str) -> Form:
         condition = read_clean(found.parts[1])
         if condition.kind in ("relation", "union") and names(condition) == {found.parts[0][0]}:
             return condition
-    return Form("raw", text)
+    # Colon and bar say the same.
+    return Form("raw", f"\\{{{':'.join(found.parts)}\\}}" if len(found.parts) == 2 else text)
 
 
 def _ratio(text: str) -> Form | None:
     """Read `4:3` and "4 to 3", and a time of day with the mark "clock"."""
-    if clock := _TIME.fullmatch(text):
+    if clock := _TIME.fullmatch(_HOUR.sub(r"\g<hour>:00\g<half>", text) if _HOUR.fullmatch(text) else text):
         return _clock(text, clock)
     parts = pieces(re.sub(r"(?<=\d)\s*(?:\\text\s*\{\s*to\s*\}|to)\s*(?=\d)", ":", text), (":",)).parts
     if not 2 <= len(parts) <= 8 or not all(parts):
@@ -332,6 +346,7 @@ def _ellipsis(text: str) -> Form | None:
 
 _READERS: tuple[Callable[..., Form | None], ...] = (
     _ellipsis,
+    read_compound,
     _word,
     _table,
     _family,

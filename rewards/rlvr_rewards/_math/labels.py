@@ -5,7 +5,7 @@ import re
 from rlvr_rewards._math import terms, tree
 from rlvr_rewards._math.form import Form
 
-_MARKS = r"(?:'|_\s*(?:\{[^{}]*\}|\w))*"
+_MARKS = r"(?:'|_\s*(?:\{[^{}]*\}|\w)|\^\s*\{\s*-\s*1\s*\})*"
 _OF_VARIABLES = re.compile(r"[A-Za-z](?:'|_\{?\w+\}?)*\s*\([A-Za-z, ]+\)")
 # A name with arguments; a bare letter in front of brackets is a factor unless it is a usual name of a function.
 _APPLIED = re.compile(
@@ -20,6 +20,7 @@ _GEOMETRIC = re.compile(
     r"|\[\s*[A-Z](?:\s*[A-Z']){2,7}\s*\]"
     r"|[A-Z]\s*[A-Z]'?"
     r"|\\Delta\s*[A-Za-z]"
+    r"|\\(?:vec|overrightarrow)\s*(?:\{\s*[a-z]\s*\}|[a-z])"
 )
 # What is computed on the left when its value stands on the right.
 _ASKED = re.compile(

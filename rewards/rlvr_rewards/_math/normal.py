@@ -130,7 +130,7 @@ _POINTED = re.compile(r"-?\d{1,3}(?:\.\d{3}){2,}(?:,\d+)?|-?\d{1,3}(?:\.\d{3})+,
 _SPACES = re.compile(r"(?<!\\)\\(?:[,;:!> ]|quad(?![A-Za-z])|qquad(?![A-Za-z])|thinspace(?![A-Za-z]))|~")
 _NAMES = {
     **{name: name for name in ("sin cos tan cot csc sinh cosh tanh ln log lg exp gcd lcm").split()},
-    **{name: name for name in ("arcsin arccos arctan arcsinh arccosh arctanh").split()},
+    **{name: name for name in ("arcsin arccos arctan arccot arcsec arccsc arcsinh arccosh arctanh").split()},
     **{"tg": "tan", "ctg": "cot", "cotg": "cot", "cosec": "csc", "arctg": "arctan", "arsinh": "arcsinh"},
     **{"sh": "sinh", "ch": "cosh", "arcosh": "arccosh", "artanh": "arctanh"},
 }
@@ -160,7 +160,7 @@ _BRACED_ROWS = re.compile(
 _TEXT_MARKS = re.compile(r"\\text\s*\{\s*(?:(\\?%)|[.,;:!]?)\s*\}")
 # Bold marks, and characters of no width that copying leaves; inside an answer they stay and make it another one.
 _AT_ENDS = "*`\u200b\u200c\u200d\u2060\ufeff"
-_MATH_MARKS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"))
+_MATH_MARKS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ('"', '"'), ("'", "'"), ("``", "''"))
 
 
 def normalise(text: str) -> str:

@@ -39,7 +39,7 @@ def _arctan_inverse(n: int, digits: int) -> Decimal:
 
 
 def sine(x: Decimal, digits: int) -> Decimal:
-    """Return the sine of an angle in radians."""
+    """Return the sine of an angle in radians: exactly 0 where only rounding keeps it from there, as at pi itself."""
     if abs(x) > _MAX_ANGLE:
         raise Undefined("angle too large")
     with localcontext(context(digits + 20)):
@@ -55,12 +55,13 @@ def sine(x: Decimal, digits: int) -> Decimal:
             k += 2
         for _ in range(4):
             total = 3 * total - 4 * total**3
-    return +total
+    # Else a quotient of two such remainders would pass for a number.
+    return Decimal(0) if abs(x) > 1 and abs(total) < Decimal(10) ** (5 - digits) else +total
 
 
 def cosine(x: Decimal, digits: int) -> Decimal:
     """Return the cosine of an angle in radians."""
-    return sine(x + pi(digits + 20) / 2, digits)
+    return sine(abs(x) + pi(digits + 20) / 2, digits)
 
 
 def arctangent(x: Decimal, digits: int) -> Decimal:

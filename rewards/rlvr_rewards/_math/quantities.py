@@ -34,6 +34,13 @@ _UNIT_AS_TEXT = re.compile(r"(?P<value>.+?)\s*(?P<tail>(?:\\frac\s*\{\s*|\\cdot\
 _UNIT_BARE = re.compile(
     r"(?P<value>.*?(?:[\d)}!]|\\pi))\s*(?P<bare>(?:\\\$|\\Omega|[A-Za-z$€£])[A-Za-z\\$€£ /^{}0-9]*)"
 )
+# One part of a quantity in several units, and the units that go together in one.
+_TERM = re.compile(r"(?P<value>\d+(?:\.\d+)?)\s*(?P<unit>[A-Za-z]+\.?)\s*(?:,?\s*\band\b\s*|,\s*)?")
+_COMPOUND_SCALES = (
+    frozenset(("year", "month", "week", "day", "h", "min", "s")),
+    *(frozenset(("mi", "yd", "ft", "in")), frozenset(("km", "m", "cm", "mm"))),
+    *(frozenset(("lb", "oz")), frozenset(("kg", "g", "mg")), frozenset(("$", "cent"))),
+)
 _SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _SCALE = re.compile(rf"\s*(?P<scale>{'|'.join(_SCALES)})\b\s*(?P<rest>.*)")
 
@@ -58,6 +65,25 @@ def read_number(text: str) -> Form | None:
         if form is not None:
             return form
     return None
+
+
+def read_compound(text: str) -> Form | None:
+    """Read a quantity in several units, such as "3 hours and 20 minutes", as its parts in the order given."""
+    if len(text) > MAX_DIGITS or not re.match(r"\d", text):
+        return None
+    plain = re.sub(r"\s+", " ", re.sub(r"\\text\s*\{([^{}]*)\}", r" \1 ", text)).strip()
+    found = list(_TERM.finditer(plain))
+    units = [unit_name(match["unit"].strip()) for match in found]
+    covered = "".join(match[0] for match in found) == plain
+    if not covered or not any(len(found) >= 2 and set(units) <= scale for scale in _COMPOUND_SCALES):
+        return None
+    if len(set(units)) < len(units):
+        return None
+    parts = [
+        Form("number", m["value"], node=terms.number(Fraction(m["value"])), unit=u or "")
+        for m, u in zip(found, units, strict=True)
+    ]
+    return Form("compound", plain, tuple(parts))
 
 
 def _repeating(text: str) -> Form | None:
@@ -111,7 +137,7 @@ def _unit_before(text: str) -> Form | None:
     if mark is None:
         return None
     value = sign + body[len(mark) :].strip()
-    inner = _plain(value) or _scaled(value)
+    inner = _scaled(value) or _plain(value)
     return None if inner is None or inner.unit else Form("number", text, node=inner.node, unit=CURRENCIES[mark])
 
 

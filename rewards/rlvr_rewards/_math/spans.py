@@ -13,7 +13,8 @@ Span = tuple[End, End]
 def as_set(form: Form) -> list[Span] | None:
     """Return a set of real numbers as sorted spans, or None when the form is no such set with known ends.
 
-    A span is ((low, closed), (high, closed)); an end of None is infinite.
+    A span is ((low, closed), (high, closed)); an end of None is infinite. Such an end is closed only where it was
+    written in a square bracket, which claims that infinity is a member.
     """
     spans = _spans(form)
     return None if spans is None else _merged(spans)
@@ -26,7 +27,7 @@ def _spans(form: Form) -> list[Span] | None:
         return _interval_spans(form)
     if form.kind == "relation":
         return _relation_spans(form)
-    if form.kind == "list" and form.parts and all(part.kind == "relation" for part in form.parts):
+    if form.kind == "list" and form.parts and all(_is_condition(part) for part in form.parts):
         return _joint_spans(form)
     if form.kind == "union":
         return _union_spans(form)
@@ -59,7 +60,7 @@ def _interval_spans(form: Form) -> list[Span] | None:
 
 
 def _side(end: Decimal | str, closed: bool) -> End:
-    return (None, False) if isinstance(end, str) else (end, closed)
+    return (None, closed) if isinstance(end, str) else (end, closed)
 
 
 def _proper(span: Span) -> bool:
@@ -72,7 +73,7 @@ def _joint_spans(form: Form) -> list[Span] | None:
 
     Where nothing is left, bare commas part the pieces of a set instead, as in `x < 2, x > 3`.
     """
-    each = [_relation_spans(part) for part in form.parts]
+    each = [_member_spans(part) if part.kind == "equation" else _relation_spans(part) for part in form.parts]
     if len(names(form)) != 1 or None in each:
         return None
     spans = [spans for spans in each if spans is not None]
@@ -80,6 +81,16 @@ def _joint_spans(form: Form) -> list[Span] | None:
     for others in spans[1:]:
         common = [both for one in common for other in others if (both := _overlap(one, other)) is not None]
     return common if common or "and" in form.marks else [span for several in spans for span in several]
+
+
+def _is_condition(form: Form) -> bool:
+    """Return whether a part says of a variable where it lies: `x > 2`, `x \\in [2, 3]`."""
+    named = bool(form.parts) and form.parts[0].node is not None and form.parts[0].node.op == "variable"
+    return form.kind == "relation" or (form.kind == "equation" and form.marks == ("\\in",) and named)
+
+
+def _member_spans(form: Form) -> list[Span] | None:
+    return _spans(as_interval(form.parts[1]))
 
 
 def _overlap(one: Span, other: Span) -> Span | None:
@@ -249,7 +260,7 @@ def _touches(first: Span, second: Span) -> bool:
 
 def _later(one: End, other: End) -> End:
     if one[0] is None or other[0] is None:
-        return (None, False)
+        return (None, any(end == (None, True) for end in (one, other)))
     return max(one, other, key=lambda end: (end[0] or Decimal(0), end[1]))
 
 
@@ -264,6 +275,7 @@ def same_sets(gold: list[Span], answer: list[Span]) -> bool:
 
 def _same_end(gold: End, answer: End) -> bool:
     if gold[0] is None or answer[0] is None:
-        return gold[0] is answer[0]
+        # A gold that closes infinity in is careless; an answer that does so for an open one is wrong.
+        return gold[0] is answer[0] and (gold[1] or not answer[1])
     close = abs(gold[0] - answer[0]) <= max(abs(gold[0]), abs(answer[0])) * Decimal(10) ** -40
     return close and gold[1] == answer[1]

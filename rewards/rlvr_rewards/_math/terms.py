@@ -20,6 +20,11 @@ def variables(node: Node) -> set[str]:
     return names.union(*(variables(arg) for arg in node.args)) if node.args else names
 
 
+def operations(node: Node) -> set[str]:
+    """Return the names of all operations of a tree."""
+    return {node.op}.union(*map(operations, node.args))
+
+
 def renamed(node: Node, old: str, new: str) -> Node:
     """Return a tree with one variable under another name."""
     if node.op == "variable" and node.name == old:
