@@ -78,6 +78,11 @@ def test_a_hybrid_with_mamba_has_its_published_size(
     assert facts.counted_as_its_class and facts.attention_layers == attending
 
 
+def test_what_is_not_measured_of_a_mamba_mixer_is_said() -> None:
+    setup = parse_setup({"model": {"config": PUBLISHED[3][1], "peft": {"r": 8}}, "hardware": {"gpu": "H100"}})
+    assert "Mamba-2" in estimate({}, setup, trl_version="1.16.0").notes[0]
+
+
 # What the defaults of the class leave out: shared keys and values, one matrix for both, experts, no per-layer inputs.
 GEMMA4: list[dict[str, Any]] = [
     {"num_kv_shared_layers": 10, "num_hidden_layers": 30, "use_double_wide_mlp": True},

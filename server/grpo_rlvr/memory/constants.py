@@ -132,6 +132,16 @@ FLASH_CHANGE = LayerCoefficients(0.0, 0.0, -4.0, 4.0)
 # RMSNorm over each head of q and k (Qwen3), full fine-tune and LoRA.
 QK_NORM_FULL = LayerCoefficients(0.0, 0.0, 6.06, 6.06)
 QK_NORM_LORA = LayerCoefficients(0.0, 0.0, 4.06, 4.06)
+# A gated delta rule (Qwen3-Next, Qwen3.5) in transformers' own code, with its MLP: times hidden, MLP, value and key
+# width. It holds the states and decays of every chunk of 64 tokens in float32; flash-linear-attention's kernels do not.
+DELTA_FULL_16BIT = LayerCoefficients(20.0, 8.0, 94.3, 8.1)
+DELTA_FULL_FP32_AUTOCAST = LayerCoefficients(41.3, 9.0, 100.3, 7.9)
+DELTA_FULL_FP32 = LayerCoefficients(22.1, 13.8, 109.4, 22.2)
+DELTA_LORA_AUTOCAST = LayerCoefficients(20.1, 8.1, 92.3, 8.1)
+DELTA_LORA_16BIT = LayerCoefficients(32.1, 10.1, 84.3, 8.1)
+DELTA_LORA_FP32 = LayerCoefficients(14.1, 13.8, 105.4, 22.2)
+# Its gradients in flight while backward recomputes it (16-bit weights, measured as RECOMPUTE_LORA below).
+RECOMPUTE_DELTA = LayerCoefficients(0.0, 0.0, 18.6, 4.0)
 # A mixture's layer also keeps each chosen expert's gathered input and output (measured on Qwen3-MoE, per active
 # expert); with float32 weights the experts, held as one parameter, compute in float32 also under autocast.
 EXPERT_HIDDEN = 4.0

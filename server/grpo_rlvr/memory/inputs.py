@@ -9,8 +9,10 @@ from grpo_rlvr.errors import InputError
 from grpo_rlvr.memory.checks import flag, integer
 from grpo_rlvr.memory.facts import Resolved, resolve_facts
 from grpo_rlvr.memory.hardware import read_devices
+from grpo_rlvr.memory.mixers import LinearAttention
 from grpo_rlvr.memory.plan import Checkpoints, Engine, Lora, Plan, Sharding
 from grpo_rlvr.memory.reader import MAX_BATCH, Reader
+from grpo_rlvr.memory.shape import ModelFacts
 from grpo_rlvr.models.setup import Setup
 from grpo_rlvr.workspace import Workspace
 
@@ -70,6 +72,7 @@ def read_plan(
         dtype=dtype, autocast=_autocast(reader, version, dtype), quantized=quantized, lora=lora,
         optim=_optim(reader), checkpoints=_checkpoints(reader),
         attention=_attention(reader), liger=_liger(reader), liger_frees_head=_liger_frees_head(setup),
+        delta_kernels=_delta_kernels(reader, resolved.facts),
         beta=reader.number("beta", 0.0),
         logprob_pass=_logprob_pass(reader, engine, accumulation),
         gather_for_generation=reader.flag("ds3_gather_for_generation", True),
@@ -290,6 +293,16 @@ def _liger(reader: Reader) -> bool:
         reader.stated(name) is not None and flag(reader.stated(name), f"config.{name}")
         for name in ("use_liger_kernel", "use_liger_loss")
     )
+
+
+def _delta_kernels(reader: Reader, facts: ModelFacts) -> bool:
+    """Whether flash-linear-attention computes a gated delta rule; without it transformers does, at far more memory."""
+    if not isinstance(facts.linear, LinearAttention):
+        return False
+    installed = reader.setup.get("versions.flash_linear_attention")
+    if installed is None:
+        reader.assume("versions.flash_linear_attention", False, "its version, or false where it is not installed")
+    return bool(installed)
 
 
 def _liger_frees_head(setup: Setup) -> bool:

@@ -2,6 +2,7 @@
 
 from grpo_rlvr.memory import constants as c
 from grpo_rlvr.memory import terms as t
+from grpo_rlvr.memory.mixers import StateSpace
 from grpo_rlvr.memory.phases import Computed, share_for
 from grpo_rlvr.memory.plan import Plan
 
@@ -21,6 +22,11 @@ def write_notes(computed: Computed) -> list[str]:
 
 def _architecture(plan: Plan) -> list[str]:
     f = plan.facts
+    if isinstance(f.linear, StateSpace):
+        return [
+            "What a Mamba-2 mixer keeps for backward is taken as what attention keeps: true to size with the mamba-ssm "
+            "kernels at best; without them it is far more."
+        ]
     if f.counted_as_its_class:
         return []
     counted = "Its size is as stated; its layers are taken" if f.stated_params else "Its parameters are counted"

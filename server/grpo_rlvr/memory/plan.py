@@ -79,6 +79,7 @@ class Plan:
     attention: str
     liger: bool
     liger_frees_head: bool
+    delta_kernels: bool
     beta: float
     logprob_pass: bool
     gather_for_generation: bool

@@ -1,6 +1,7 @@
 """The terms of memory, in bytes on one GPU: each function says its formula, constants.py where its numbers are from."""
 
 from grpo_rlvr.memory import constants as c
+from grpo_rlvr.memory.mixers import LinearAttention
 from grpo_rlvr.memory.plan import Plan
 
 WIDTH = {"float32": 4, "bfloat16": 2, "float16": 2}
@@ -213,6 +214,41 @@ def _layer_coefficients(plan: Plan) -> c.LayerCoefficients:
     return c.LAYER_LORA_FP32 if wide else c.LAYER_LORA_16BIT
 
 
+def delta_layer_bytes(plan: Plan) -> float:
+    """Bytes one token saves in a live layer of a gated delta rule in transformers' own code; 0 without such layers."""
+    if plan.delta_kernels or not isinstance(plan.facts.linear, LinearAttention):
+        return 0.0
+    return _per_delta_token(plan, _delta_coefficients(plan))
+
+
+def _per_delta_token(plan: Plan, coefficients: c.LayerCoefficients) -> float:
+    mixer = plan.facts.linear
+    if not isinstance(mixer, LinearAttention):
+        return 0.0
+    values, keys = mixer.value_width, mixer.key_width
+    return coefficients.bytes_per_token(plan.facts.hidden, plan.facts.layer_intermediate, values, keys)
+
+
+def _delta_coefficients(plan: Plan) -> c.LayerCoefficients:
+    wide = stream_width(plan) == 4
+    if plan.full:
+        if not wide:
+            return c.DELTA_FULL_16BIT
+        return c.DELTA_FULL_FP32_AUTOCAST if plan.autocast else c.DELTA_FULL_FP32
+    if plan.autocast:
+        return c.DELTA_LORA_AUTOCAST
+    return c.DELTA_LORA_FP32 if wide else c.DELTA_LORA_16BIT
+
+
+def mean_layer_bytes(plan: Plan) -> float:
+    """Bytes one token saves in a live layer, over the layers of all kinds."""
+    delta = delta_layer_bytes(plan)
+    if not delta or plan.facts.linear is None:
+        return layer_bytes(plan)
+    share = plan.facts.linear.layers / plan.facts.layers
+    return share * delta + (1 - share) * layer_bytes(plan)
+
+
 def attention_square(plan: Plan) -> float:
     """What one layer's attention saves with length squared: the mask's scores, or all scores of the eager kernel."""
     square = plan.rows * float(plan.prompt + plan.completion) ** 2
@@ -222,8 +258,9 @@ def attention_square(plan: Plan) -> float:
 
 
 def live_layer(plan: Plan) -> float:
-    """What one layer saves for the micro-batch."""
-    return layer_bytes(plan) * plan.tokens + attention_square(plan)
+    """What one layer saves for the micro-batch, the widest kind of them."""
+    attending = layer_bytes(plan) * plan.tokens + attention_square(plan)
+    return max(attending, delta_layer_bytes(plan) * plan.tokens)
 
 
 def stream_width(plan: Plan) -> int:
@@ -233,7 +270,8 @@ def stream_width(plan: Plan) -> int:
 
 def saved_activations(plan: Plan) -> float:
     """Saved for backward: hidden x tokens x stream width of each recomputed layer, every other layer whole."""
-    whole = (plan.facts.layers - plan.recomputed_layers) * live_layer(plan)
+    mean = mean_layer_bytes(plan) * plan.tokens + attention_square(plan)
+    whole = (plan.facts.layers - plan.recomputed_layers) * mean
     if plan.checkpoints.offload:
         return whole
     return plan.recomputed_layers * plan.facts.hidden * plan.tokens * stream_width(plan) + whole
@@ -248,7 +286,9 @@ def recomputed_layer(plan: Plan) -> float:
     else:
         extra = c.RECOMPUTE_LORA
     flight = _per_token(plan, extra) + (_per_token(plan, c.RECOMPUTE_LIGER_CHANGE) if plan.liger else 0)
-    return live_layer(plan) + flight * plan.tokens
+    attending = (layer_bytes(plan) + flight) * plan.tokens + attention_square(plan)
+    delta = delta_layer_bytes(plan) + _per_delta_token(plan, c.RECOMPUTE_DELTA) if delta_layer_bytes(plan) else 0.0
+    return max(attending, delta * plan.tokens)
 
 
 def head_path(plan: Plan) -> str:

@@ -57,7 +57,8 @@ def _saved(plan: Plan, _: Computed) -> str:
             f"{t.stream_width(plan)} B (checkpointing)"
         )
     if whole := plan.facts.layers - plan.recomputed_layers:
-        parts.append(f"{whole} layers x {t.layer_bytes(plan) / 1e3:.1f} kB x {plan.tokens:,} tokens (no checkpointing)")
+        each = t.mean_layer_bytes(plan) / 1e3
+        parts.append(f"{whole} layers x {each:.1f} kB x {plan.tokens:,} tokens (no checkpointing)")
     return " + ".join(parts)
 
 
@@ -103,7 +104,8 @@ _HOW: dict[str, Callable[[Plan, Computed], str]] = {
     "step_temporary": lambda p, _: f"one parameter-sized temporary of {p.optim}'s step",
     "saved_activations": _saved,
     "recomputed_layer": lambda p, _: (
-        f"one layer, {t.layer_bytes(p) / 1e3:.1f} kB x {p.tokens:,} tokens, with its gradients in flight"
+        f"one layer, {max(t.layer_bytes(p), t.delta_layer_bytes(p)) / 1e3:.1f} kB x {p.tokens:,} tokens, with its "
+        "gradients in flight"
     ),
     "head": _head,
     "autocast_copies": lambda p, _: "bf16 copies of the float32 linear weights while autocast is open",

@@ -71,7 +71,7 @@ KNOWN: dict[str, dict[str, str]] = {
     },
     "versions": {name: f"installed version of {name.replace('_', '-')}" for name in (
         "trl", "transformers", "vllm", "peft", "liger_kernel", "bitsandbytes", "torch", "accelerate", "deepspeed",
-        "datasets", "python",
+        "datasets", "python", "flash_linear_attention",
     )},
     "vllm_server": {
         "running": "whether it runs now", "gpus": "its GPUs: a number or a list", "host": "address", "port": "port",
