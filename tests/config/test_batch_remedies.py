@@ -77,3 +77,24 @@ def test_every_offered_batch_holds_whole_groups(version: str, processes: int) ->
                         assert kept.effective and kept.effective.batch
                         assert kept.effective.batch.completions_per_update == per_device * processes * 3
     assert tried > 5
+
+
+@pytest.mark.parametrize(
+    ("config", "rule", "version"),
+    [
+        ({**batch(2, 4, 4), "generation_batch_size": 4}, "rollout-steps-differ-from-accumulation", "0.27.2"),
+        ({**batch(4, 4, 8), "generation_batch_size": 4}, "batch-not-divisible-by-group", "1.16.0"),
+        ({**batch(8, 4, 8), "generation_batch_size": 12}, "rollout-not-whole-micro-batches", "1.16.0"),
+        (
+            {**batch(4, 4, 8), "generation_batch_size": 16, "steps_per_generation": 4},
+            "both-rollout-sizes-set",
+            "1.16.0",
+        ),
+    ],
+)
+def test_what_is_offered_leaves_one_way_to_state_the_rollout(config: dict[str, Any], rule: str, version: str) -> None:
+    setup = parse_setup({"hardware": {"num_processes": 1}})
+    found = next(item for item in check(config, setup, trl_version=version).findings if item.rule == rule)
+    assert found.fix is not None
+    after = {item.rule for item in check(apply_fix(config, found.fix), setup, trl_version=version).findings}
+    assert rule not in after and "both-rollout-sizes-set" not in after

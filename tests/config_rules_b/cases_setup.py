@@ -10,6 +10,12 @@ FOUR = {"num_processes": 1, "device": "cuda", "gpus": 4, "cuda_visible_devices":
 EVAL = {"eval_strategy": "steps", "eval_steps": 50}
 GPU = {"num_processes": 1, "device": "cuda", "gpus": 1, "gpu_mem_gb": 80}
 
+ZERO3 = {"deepspeed": {"zero_optimization": {"stage": 3}}}
+NON_REENTRANT = {"gradient_checkpointing": True, "gradient_checkpointing_kwargs": {"use_reentrant": False}}
+SHARDED = {"launch": {"accelerate": {"distributed_type": "FSDP", "fsdp_config": {"fsdp_version": 2}}}}
+EIGHT = {"accelerate": {"num_processes": 8, "distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 3}}}
+T4 = {"hardware": {"gpu": "T4"}, "trainer": {"unsloth": True}}
+
 FIRES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("one-process-many-gpus", {}, {"hardware": FOUR, "launch": {"command": "python train.py"}}, "1.16.0"),
     ("one-process-many-gpus", {}, {"hardware": {"gpus": 8}, "launch": {"command": "python t.py"}}, "1.16.0"),
@@ -143,11 +149,66 @@ FIRES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
         "0.21.0",
     ),
     ("recipe-few-generations", {"num_generations": 4}, {}, "1.16.0"),
+    ("fsdp2-without-weight-sync", {"use_vllm": True}, SHARDED, "0.19.1"),
+    (
+        "fsdp2-without-weight-sync",
+        {"use_vllm": True, "fsdp": "full_shard auto_wrap", "fsdp_config": {"fsdp_version": 2}},
+        {},
+        "0.19.1",
+    ),
+    ("lora-zero3-non-reentrant-checkpointing", {**NON_REENTRANT, **ZERO3}, {"model": {"peft": True}}, "1.8.0"),
+    ("lora-zero3-non-reentrant-checkpointing", NON_REENTRANT, {"model": {"peft": True}, "launch": EIGHT}, "1.8.0"),
+    ("more-processes-than-gpus", {}, {"hardware": {"gpus": 2}, "launch": EIGHT}, "0.15.2"),
+    ("bf16-without-native-support", {"bf16": True}, T4, "0.24.0"),
+    ("value-out-of-range", {"max_tool_calling_iterations": -1}, {}, "1.16.0"),
+    (
+        "no-gpu-left-for-vllm",
+        {"use_vllm": True, "vllm_device": "cuda:1"},
+        {"hardware": {"num_processes": 1, "gpus": 1}},
+        "0.15.2",
+    ),
     ("recipe-learning-rate", {"learning_rate": 5e-7}, {"model": {"peft": True}}, "1.16.0"),
     ("recipe-loss-left-to-version", {}, {}, "1.16.0"),
 ]
 
 SILENT: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
+    ("fsdp2-without-weight-sync", {"use_vllm": True, "fsdp": "", "fsdp_config": {"fsdp_version": 2}}, {}, "0.19.1"),
+    (
+        "fsdp2-without-weight-sync",
+        {"use_vllm": True},
+        {"launch": {"accelerate": {"distributed_type": "MULTI_GPU", "fsdp_config": {"fsdp_version": 2}}}},
+        "0.19.1",
+    ),
+    (
+        "lora-zero3-non-reentrant-checkpointing",
+        {**NON_REENTRANT, "deepspeed": {"zero_optimization": {"stage": 2}}},
+        {"model": {"peft": True}},
+        "1.8.0",
+    ),
+    (
+        "lora-zero3-non-reentrant-checkpointing",
+        NON_REENTRANT,
+        {"model": {"peft": True}, "launch": EIGHT, "hardware": {"deepspeed_stage": 2}},
+        "1.8.0",
+    ),
+    ("more-processes-than-gpus", {}, {"hardware": {"gpus": 2, "num_processes": 2}, "launch": EIGHT}, "0.15.2"),
+    ("more-processes-than-gpus", {}, {"hardware": {"gpus": 4, "num_machines": 2}, "launch": EIGHT}, "0.15.2"),
+    ("more-processes-than-gpus", {"use_cpu": True}, {"hardware": {"gpus": 2, "num_processes": 4}}, "1.16.0"),
+    ("bf16-without-native-support", {}, T4, "0.24.0"),
+    ("value-out-of-range", {"max_tool_calling_iterations": 0}, {}, "1.16.0"),
+    ("data-workers-with-newer-transformers", {"dataloader_num_workers": 2}, {}, "0.17.0"),
+    (
+        "data-workers-with-newer-transformers",
+        {"dataloader_num_workers": 2},
+        {"versions": {"transformers": "4.56.1"}},
+        "0.18.2",
+    ),
+    (
+        "no-gpu-left-for-vllm",
+        {"use_vllm": True, "vllm_device": "cuda:0"},
+        {"hardware": {"num_processes": 2, "gpus": 2}},
+        "0.15.2",
+    ),
     (
         "float32-weights-do-not-fit",
         {"optim": "adamw_8bit"},

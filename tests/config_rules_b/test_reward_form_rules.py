@@ -34,6 +34,7 @@ def rules(findings: Any, prompts: Any, *rewards: dict[str, Any], **setup: Any) -
         ({"reward": "composite", "args": {"answer": EXACT}}, {ASKED, HABIT}),
         ({"name": "f", "looks_for": ["<move>", "JSON"]}, {ASKED}),
         ({"name": "f", "looks_for": ["\\boxed"]}, {HABIT}),
+        ({"name": "f", "looks_for": ["<tool_call>"]}, {HABIT}),
         ({"name": "f", "reads": "text between <answer> and </answer>"}, {ASKED}),
         ({"name": "f", "reads": "the last \\boxed{...}"}, {HABIT}),
         ({"name": "f", "reads": "a pair such as <int, str>"}, set()),
@@ -131,6 +132,15 @@ def test_a_script_shows_what_its_rewards_look_for_and_what_its_prompts_ask(
     system: str, prompt: str, found: list[Any]
 ) -> None:
     assert missing(system, prompt) == found
+
+
+@pytest.mark.parametrize("call", ["client.chat.completions.create(x)", "ask_judge(x)", "llm.generate(x)"])
+def test_marks_in_the_answer_of_another_model_are_not_asked_of_the_policy(call: str) -> None:
+    script = SCRIPT.format(system="Be brief. <move>", prompt=CHAT).replace(
+        "    texts = [", f"    said = [{call} for x in completions]\n    texts = ["
+    )
+    loaded = load_config(script, "train.py")
+    assert ["looks_for" in reward for reward in loaded.setup["rewards"]] == [False, True]
 
 
 def test_the_rows_of_a_file_in_the_setup_are_looked_at(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from grpo_rlvr.config.tidy import NUMBERS
 from grpo_rlvr.config.versions import Versions, in_range
-from grpo_rlvr.config.view import ConfigView
+from grpo_rlvr.config.view import ConfigView, as_mapping
 from grpo_rlvr.models.setup import Setup
 
 # accelerate counts all processes, torchrun those of one machine.
@@ -111,16 +111,23 @@ class Facts:
 
     @property
     def zero_stage(self) -> int | None:
-        """DeepSpeed ZeRO stage, None when not stated."""
+        """DeepSpeed ZeRO stage, of the setup or of DeepSpeed's own settings in the config; None when not stated."""
         value = self.number("hardware.deepspeed_stage")
         value = value if value is not None else self.number("launch.zero_stage")
-        return None if value is None else int(value)
+        if value is None:
+            own = as_mapping(as_mapping(self.config.given.get("deepspeed")).get("zero_optimization")).get("stage")
+            return own if own in (0, 1, 2, 3) else None
+        return int(value)
 
     @property
     def fsdp_version(self) -> int | None:
-        """FSDP version (1 or 2), None when not stated."""
+        """FSDP version (1 or 2), of the setup or of `fsdp_config`, None when not stated."""
         value = self.number("hardware.fsdp_version")
-        return None if value is None else int(value)
+        if value is None:
+            own = as_mapping(self.config.given.get("fsdp_config"))
+            stated = own.get("version", own.get("fsdp_version"))
+            return stated if stated in (1, 2) and self.config.given.get("fsdp") else None
+        return int(value)
 
     @property
     def sharded(self) -> bool:

@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from grpo_rlvr.config.load_evaluate import Unreadable
+from grpo_rlvr.config.load_evaluate import Unreadable, source
 from grpo_rlvr.config.load_names import FunctionNode
 from grpo_rlvr.config.load_python import Source
 
@@ -17,15 +17,25 @@ _SEARCHES = frozenset(
         "rindex", "count", "startswith", "endswith", "partition", "rpartition",
     ]
 )  # fmt: skip
+# A reward that asks another model or service looks for marks in that answer too; which is which cannot be told.
+_ASKS_OTHERS = re.compile(
+    r"(\b|_)(client|judge|openai|anthropic|litellm|requests|httpx|aiohttp|llm|session|grader)(\b|_)|"
+    r"\.(create|generate|chat|invoke|ainvoke|post)$",
+    re.I,
+)
 _OPENING = re.compile(r"<([A-Za-z][\w-]{0,40})(?:\\?>)")
 
 
 def looks_for(script: Source, definition: FunctionNode) -> list[str]:
     """Return the marks that a function and the helpers it calls look for, in order: `<answer>`, `\\boxed`.
 
-    A tag counts only with its closing one, and thinking does not count: rewards mostly cut it away.
+    A tag counts only with its closing one, and thinking does not count: rewards mostly cut it away. A function that
+    asks another model says nothing.
     """
-    text = "\n".join(_texts(script, definition, 0, set()))
+    try:
+        text = "\n".join(_texts(script, definition, 0, set()))
+    except Unreadable:
+        return []
     closed = [name for name in dict.fromkeys(_OPENING.findall(text)) if f"/{name}" in text]
     tags = [f"<{name}>" for name in closed if not name.lower().startswith("think")]
     return [*tags, *(["\\boxed"] if "boxed" in text else [])]
@@ -33,6 +43,8 @@ def looks_for(script: Source, definition: FunctionNode) -> list[str]:
 
 def _texts(script: Source, definition: FunctionNode, depth: int, seen: set[str]) -> Iterator[str]:
     for node in ast.walk(definition):
+        if isinstance(node, ast.Call) and _ASKS_OTHERS.search(source(node.func)):
+            raise Unreadable(f"{source(node.func)} may ask another model")
         for looked_for in _looked_for(node):
             yield _text(script, looked_for)
         if depth < MAX_DEPTH and isinstance(node, ast.Call) and isinstance(node.func, ast.Name):

@@ -26,6 +26,7 @@ _NUMBER = re.compile(r"(\d{1,12}(?:\.\d{1,12})?)\s*(?:b|gb|gib)?", re.IGNORECASE
 
 def tidied(setup: Setup) -> Setup:
     """Return a setup whose numbers and switches are such, whose words are lower case, and whose columns are a list."""
+    setup = with_launcher(setup)
     changed: dict[str, dict[str, Any]] = {}
     for path, convert in _CONVERSIONS:
         section, _, key = path.partition(".")
@@ -34,6 +35,28 @@ def tidied(setup: Setup) -> Setup:
         if better is not value:
             changed.setdefault(section, dict(setup.section(section)))[key] = better
     return Setup({**setup.sections, **changed}, setup.unused) if changed else setup
+
+
+def with_launcher(setup: Setup) -> Setup:
+    """Return a setup that also states what accelerate's settings in `launch.accelerate` say of processes and shards."""
+    settings = setup.get("launch.accelerate")
+    if not isinstance(settings, Mapping):
+        return setup
+    nested = {name: settings.get(name) for name in ("deepspeed_config", "fsdp_config")}
+    found = {
+        "num_processes": settings.get("num_processes"),
+        "num_machines": settings.get("num_machines"),
+        "deepspeed_stage": _of_kind(settings, "DEEPSPEED", nested["deepspeed_config"], "zero_stage"),
+        "fsdp_version": _of_kind(settings, "FSDP", nested["fsdp_config"], "fsdp_version"),
+    }
+    stated = {name: value for name, value in setup.section("hardware").items() if value is not None}
+    known = {name: value for name, value in found.items() if value is not None}
+    return Setup({**setup.sections, "hardware": {**known, **stated}}, setup.unused) if known else setup
+
+
+def _of_kind(settings: Mapping[str, Any], kind: str, nested: Any, key: str) -> Any:
+    said = str(settings.get("distributed_type") or kind).upper()
+    return nested.get(key) if isinstance(nested, Mapping) and said == kind else None
 
 
 def _number(value: Any) -> Any:

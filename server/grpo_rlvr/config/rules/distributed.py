@@ -90,6 +90,33 @@ def batch_multiplied_by_replicas(facts: Facts) -> Outcome:
 
 
 @rule(
+    "more-processes-than-gpus",
+    severity="error",
+    what="More training processes than GPUs.",
+    why="Each process takes a GPU of its own: those without one fail with an invalid device before anything is loaded, "
+    "or two end up on one card.",
+    bad=Example({}, {"hardware": {"num_processes": 8, "gpus": 2, "device": "cuda"}}),
+    good=Example({}, {"hardware": {"num_processes": 2, "gpus": 2, "device": "cuda"}}),
+    sources=("huggingface/trl#2851",),
+)
+def more_processes_than_gpus(facts: Facts) -> Outcome:
+    if facts.gpus is None or not facts.processes_known:
+        return not_applicable("hardware.gpus or hardware.num_processes is not stated")
+    on_gpus = (facts.text("hardware.device") or "cuda") == "cuda" and not facts.config.flag("use_cpu")
+    # Some state the GPUs of one machine, some those of the whole job.
+    most = facts.gpus * int(facts.number("hardware.num_machines") or 1)
+    if not on_gpus or facts.gpus < 1 or facts.processes <= most:
+        return PASS
+    return fail(
+        "hardware.num_processes",
+        "hardware.gpus",
+        "launch.command",
+        value=facts.processes,
+        message=f"{facts.processes} training processes on {most} GPU(s): start with --num_processes {most}.",
+    )
+
+
+@rule(
     "lora-zero3-non-reentrant-checkpointing",
     severity="error",
     trl="<1.9",
@@ -191,12 +218,12 @@ def zero3_gather_off_with_vllm(config: ConfigView, facts: Facts) -> Outcome:
     sources=("huggingface/trl#2796", "huggingface/trl#3259", "trl wheels 0.17 and 0.18"),
 )
 def fsdp_not_supported_yet(config: ConfigView, facts: Facts) -> Outcome:
-    stated = facts.fsdp_version is not None
-    if not stated and config.effective("fsdp") in (None, "", []):
+    own = config.effective("fsdp")
+    if facts.fsdp_version is None and own in (None, "", []):
         return PASS
     return fail(
-        "hardware.fsdp_version" if stated else "fsdp",
-        value=facts.fsdp_version if stated else config.effective("fsdp"),
+        "fsdp" if own else "hardware.fsdp_version",
+        value=own or facts.fsdp_version,
         message=f"GRPO under FSDP arrived in TRL 0.18, and this is {facts.versions.trl}. Use ZeRO, or trl>=0.18.",
     )
 
@@ -217,6 +244,7 @@ def fsdp2_without_weight_sync(facts: Facts) -> Outcome:
         return PASS
     return fail(
         "hardware.fsdp_version",
+        "fsdp_config",
         value=2,
         message=f"TRL {facts.versions.trl} does not send FSDP2 weights to vLLM. Use FSDP1, or trl>=0.20.",
     )
@@ -243,6 +271,7 @@ def fsdp2_lora_server_sync(facts: Facts) -> Outcome:
         return PASS
     return fail(
         "hardware.fsdp_version",
+        "fsdp_config",
         "model.peft",
         "vllm_mode",
         value=2,
@@ -319,6 +348,7 @@ def device_map_in_distributed_run(config: ConfigView, facts: Facts) -> Outcome:
 RULES = (
     one_process_many_gpus,
     batch_multiplied_by_replicas,
+    more_processes_than_gpus,
     lora_zero3_non_reentrant_checkpointing,
     reentrant_forced_under_zero3,
     zero3_gather_off_with_vllm,

@@ -278,7 +278,7 @@ def masked_tokens_in_denominator(config: ConfigView, facts: Facts) -> Outcome:
     good=Example({"gradient_accumulation_steps": 32, "steps_per_generation": 32}, {"versions": {"trl": "1.6.0"}}),
     sources=("huggingface/trl#6024",),
 )
-def rollout_steps_differ_from_accumulation(facts: Facts, batch: Batch) -> Outcome:
+def rollout_steps_differ_from_accumulation(config: ConfigView, facts: Facts, batch: Batch) -> Outcome:
     if facts.loss_type not in GLOBALLY_NORMALISED or batch.steps == batch.accumulation:
         return PASS
     return fail(
@@ -292,6 +292,7 @@ def rollout_steps_differ_from_accumulation(facts: Facts, batch: Batch) -> Outcom
         f"gradient by {batch.accumulation / batch.steps:g}. Set steps_per_generation={batch.accumulation}, or "
         "upgrade to 1.9.",
         set={"steps_per_generation": batch.accumulation},
+        unset=("generation_batch_size",) if config.has("generation_batch_size") else (),
     )
 
 

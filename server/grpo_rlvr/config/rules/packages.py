@@ -71,6 +71,32 @@ def feature_of_newer_transformers(config: ConfigView, facts: Facts, versions: Ve
 
 
 @rule(
+    "data-workers-with-newer-transformers",
+    severity="error",
+    trl=">=0.17,<0.18",
+    what="Data loader workers with a transformers from 4.52 on, in the release that seeds them the old way.",
+    why="seed_worker needs the number of workers and the rank since then: every worker raises TypeError at the first "
+    "batch. TRL passes them from 0.18 on.",
+    bad=Example({"dataloader_num_workers": 4}, {"versions": {"trl": "0.17.0", "transformers": "4.56.1"}}),
+    good=Example({"dataloader_num_workers": 0}, {"versions": {"trl": "0.17.0", "transformers": "4.56.1"}}),
+    sources=("2U1/Qwen-VL-Series-Finetune#197", "trl wheels 0.17 and 0.18"),
+    fix_safety="The same rows in the same order, read by the training process itself.",
+)
+def data_workers_with_newer_transformers(config: ConfigView, versions: Versions) -> Outcome:
+    if not versions.within("transformers", ">=4.52") or (config.integer("dataloader_num_workers") or 0) < 1:
+        return PASS
+    return fail(
+        "dataloader_num_workers",
+        "versions.transformers",
+        value=config.integer("dataloader_num_workers"),
+        message=f"Data loader workers fail in TRL {versions.trl} with transformers {versions.get('transformers')}: set "
+        "dataloader_num_workers=0, or use trl>=0.18 or transformers<4.52.",
+        set={"dataloader_num_workers": 0},
+        safe=True,
+    )
+
+
+@rule(
     "package-outside-required-range",
     severity="warning",
     what="A package version lies outside the range that this TRL release requires.",
@@ -91,4 +117,9 @@ def package_outside_required_range(versions: Versions, table: Table) -> Outcome:
     return fail(*fields, "versions.trl", value=versions.get(wrong[0]), message=f"TRL {versions.trl} with {said}.")
 
 
-RULES = (transformers_without_processing_class, feature_of_newer_transformers, package_outside_required_range)
+RULES = (
+    transformers_without_processing_class,
+    feature_of_newer_transformers,
+    data_workers_with_newer_transformers,
+    package_outside_required_range,
+)

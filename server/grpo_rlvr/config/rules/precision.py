@@ -250,8 +250,9 @@ def bf16_without_native_support(config: ConfigView, facts: Facts) -> Outcome:
     native, gpu = facts.setup.get("hardware.native_bf16"), facts.text("hardware.gpu") or ""
     lacks = native is False or (native is None and bool(_PRE_AMPERE.search(gpu)))
     stated = config.effective("bf16")
-    on = stated is True or (stated is None and facts.trl_is(">=0.19") and config.effective("fp16") is not True)
-    if not lacks or not on:
+    # unsloth takes the precision of its model where none is stated, which is float16 on such a card.
+    by_default = facts.trl_is(">=0.19") and config.effective("fp16") is not True and not facts.unsloth
+    if not lacks or not (stated is True or (stated is None and by_default)):
         return PASS
     return fail(
         "bf16",

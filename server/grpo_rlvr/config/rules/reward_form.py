@@ -14,8 +14,8 @@ from rlvr_rewards import RewardError
 
 _TAG = re.compile(r"<([A-Za-z][\w-]{0,40})>")
 _BOXED = "\\boxed"
-# What many models write unasked, since they were trained on it.
-_HABITS = ("<think>", "<thinking>", _BOXED)
+# What many models write unasked, since they were trained on it or their chat template asks for it.
+_HABITS = ("<think>", "<thinking>", "<tool_call>", _BOXED)
 _PROMPTS = ["What is 2+2?", "What is 3+3? Show your work."]
 _ASKING = [[{"role": "system", "content": "Answer inside <answer> tags."}, {"role": "user", "content": "What is 2+2?"}]]
 
@@ -128,7 +128,7 @@ def reward_form_never_asked_for(setup: Setup, facts: Facts) -> Outcome:
 @rule(
     "reward-form-left-to-habit",
     severity="info",
-    what="A reward looks for \\boxed or <think>, and no prompt asks for it.",
+    what="A reward looks for \\boxed, <think> or <tool_call>, and no prompt asks for it.",
     why="Many models write them unasked and others never do, so the base success rate measures habit as well as skill.",
     bad=Example({}, {"dataset": {"prompts": _PROMPTS}, "rewards": [{"reward": "math"}]}),
     good=Example({}, {"dataset": {"prompts": ["2+2? Put the answer in \\boxed{}."]}, "rewards": [{"reward": "math"}]}),

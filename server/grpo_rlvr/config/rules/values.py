@@ -112,7 +112,7 @@ RANGES: dict[str, Range] = {
             "per_device_train_batch_size", "per_device_eval_batch_size", "gradient_accumulation_steps",
             "steps_per_generation", "generation_batch_size", "num_iterations", "max_completion_length",
             "max_prompt_length", "vllm_tensor_parallel_size", "vllm_max_model_length", "vllm_max_model_len",
-            "ref_model_sync_steps", "num_generations_eval", "max_tool_calling_iterations", "torch_empty_cache_steps",
+            "ref_model_sync_steps", "num_generations_eval", "torch_empty_cache_steps",
             "pad_to_multiple_of",
         ),
         COUNT,
@@ -129,6 +129,7 @@ RANGES: dict[str, Range] = {
         (
             "epsilon", "epsilon_high", "warmup_steps", "weight_decay", "adam_epsilon", "neftune_noise_alpha",
             "router_aux_loss_coef", "top_entropy_quantile", "vllm_importance_sampling_clip_min",
+            "max_tool_calling_iterations",
             "dataloader_num_workers",
             "vespo_k_pos", "vespo_k_neg", "vespo_lambda_pos", "vespo_lambda_neg",
         ),
@@ -301,4 +302,26 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-RULES = (value_of_wrong_type, value_not_allowed, value_out_of_range)
+@rule(
+    "tool-limit-of-zero-ignored",
+    severity="error",
+    trl=">=0.27,<1.9",
+    what="max_tool_calling_iterations=0 in a release that reads it as no limit.",
+    why="0 counts as unset there, so the model may call tools without end, the opposite of what was asked.",
+    bad=Example({"max_tool_calling_iterations": 0}, {"versions": {"trl": "1.0.0"}}),
+    good=Example({"max_tool_calling_iterations": 0}, {"versions": {"trl": "1.9.2"}}),
+    sources=("huggingface/trl#6423", "trl wheels 1.8 and 1.9"),
+)
+def tool_limit_of_zero_ignored(config: ConfigView, facts: Facts) -> Outcome:
+    name = "max_tool_calling_iterations"
+    if config.effective(name) != 0:
+        return PASS
+    return fail(
+        name,
+        value=0,
+        message=f"{name}=0 means no limit in TRL {facts.versions.trl}: set 1 or more, leave out the tools, or use "
+        "trl>=1.9.",
+    )
+
+
+RULES = (value_of_wrong_type, value_not_allowed, value_out_of_range, tool_limit_of_zero_ignored)

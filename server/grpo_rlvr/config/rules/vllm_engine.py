@@ -105,16 +105,29 @@ def completion_beyond_vllm_window(config: ConfigView, facts: Facts) -> Outcome:
     "no-gpu-left-for-vllm",
     severity="error",
     trl="<0.16",
-    what="vLLM gets a GPU of its own, and every GPU already trains.",
-    why="Up to 0.15 vLLM takes the GPU after the last training process; the trainer raises ValueError when there is "
-    "none.",
+    what="vLLM gets a GPU of its own, and every GPU already trains, or it is told one that is not there.",
+    why="Up to 0.15 vLLM takes the GPU after the last training process, or the one of vllm_device; the trainer raises "
+    "ValueError when there is none.",
     bad=Example({"use_vllm": True}, {"hardware": {"num_processes": 8, "gpus": 8}, "versions": {"trl": "0.15.2"}}),
     good=Example({"use_vllm": True}, {"hardware": {"num_processes": 7, "gpus": 8}, "versions": {"trl": "0.15.2"}}),
-    sources=("huggingface/open-r1#365",),
+    sources=("huggingface/open-r1#365", "huggingface/trl#2826", "trl wheel 0.15"),
 )
-def no_gpu_left_for_vllm(facts: Facts) -> Outcome:
+def no_gpu_left_for_vllm(config: ConfigView, facts: Facts) -> Outcome:
     if facts.vllm_mode != "device":
         return PASS
+    kind, _, index = (config.text("vllm_device") or "auto").rpartition(":")
+    if kind == "cuda" and index.isdigit():
+        # One that trains as well is allowed, with a warning.
+        seen = len(facts.visible_devices) if facts.visible_devices else facts.gpus
+        if seen is None or int(index) < seen:
+            return PASS
+        return fail(
+            "vllm_device",
+            "hardware.gpus",
+            value=f"cuda:{index}",
+            message=f"vllm_device=cuda:{index}, and the trainer sees {seen} GPU(s), counted from 0. With one GPU "
+            "use vllm_device='cuda:0' and a small vllm_gpu_memory_utilization.",
+        )
     if facts.gpus is None or not facts.processes_known:
         return not_applicable("hardware.gpus or hardware.num_processes is not stated")
     if facts.gpus == 1 or facts.processes < facts.gpus * int(facts.number("hardware.num_machines") or 1):
