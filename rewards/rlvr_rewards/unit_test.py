@@ -10,6 +10,7 @@ from rlvr_rewards._program import extract
 from rlvr_rewards.sandbox import _advice, _judge, _plan, _probe
 from rlvr_rewards.sandbox._jobs import Limits
 from rlvr_rewards.sandbox._launch import LEVELS
+from rlvr_rewards.sandbox._plan import Style
 from rlvr_rewards.sandbox._pool import Pool, shared_pool
 
 MAX_PROGRAM = 256 * 1024  # characters; a longer answer is no program anyone wants
@@ -37,12 +38,14 @@ class UnitTest(Reward):
 
     Args:
         style: `assert` (statements that see the program's public names and may import `candidate`), `pytest` (test
-            functions or unittest classes that import from `candidate`) or `io` (`tests` lists `{"stdin", "stdout"}` and
-            the program is a script).
+            functions or unittest classes that import from `candidate`) or `io` (`tests` lists `{"stdin", "stdout"}`,
+            or holds `{"inputs": [..], "outputs": [..]}`, and the program is a script).
+        style_column: The column that holds each row's style, for data sets of several; "" gives all rows `style`.
+        tests_column: The column that holds the tests.
         limit_s: Wall seconds for all tests of a row.
         partial: Score the share of passed tests.
         in_place: Tests see what the program does to its arguments; by default it gets copies.
-        as_main: The program's main guard runs; by default only for style `io`.
+        as_main: The program's main guard runs; by default only in rows of style `io`.
         pick: Which fence of several holds the program: `last` or `first`.
         languages: Fence labels that hold the program.
         fence: Accept a fenced program; without a fence the whole text is the program.
@@ -70,6 +73,8 @@ class UnitTest(Reward):
     packages: Sequence[str] = ()
     workers: int | None = None
     level: str | None = None
+    style_column: str = ""
+    tests_column: str = "tests"
 
     reward_name: ClassVar[str] = "unit_test"
     reads: ClassVar[tuple[str, ...]] = ("tests",)
@@ -89,6 +94,8 @@ class UnitTest(Reward):
         if self.as_main is not None:
             one_of("as_main", self.as_main, (True, False))
         self.languages, self.packages = _texts("languages", self.languages), _texts("packages", self.packages)
+        if not self.tests_column or not all(isinstance(name, str) for name in (self.tests_column, self.style_column)):
+            raise RewardSpecError("arguments 'tests_column' and 'style_column' must be names of columns")
         _bound("limit_s", self.limit_s, 0.1, 3600)
         _bound("memory_mb", self.memory_mb, 64, 65536)
         _bound("atol", self.atol, 0, math.inf)
@@ -100,9 +107,13 @@ class UnitTest(Reward):
 
     # -- the reward's faces --------------------------------------------------------------------------------------------
 
+    def columns(self) -> tuple[str, ...]:
+        """Return the column of the tests, and the one of their styles if there is one."""
+        return (self.tests_column, self.style_column) if self.style_column else (self.tests_column,)
+
     def columns_among(self, given: Mapping[str, Any], count: int) -> tuple[str, ...]:
-        """Return the columns to read out of those given: `tests`, and the optional ones that are there."""
-        return (*self.reads, *(name for name in self.may_read if isinstance(given.get(name), Sequence)))
+        """Return the columns to read out of those given: the tests, and the optional ones that are there."""
+        return (*self.columns(), *(name for name in self.may_read if isinstance(given.get(name), Sequence)))
 
     def judge_row(self, row: Row) -> str | None:
         """Return why the row cannot be graded: tests that do not parse, assert nothing, or need what is not there."""
@@ -151,7 +162,8 @@ class UnitTest(Reward):
 
     def _grading(self, completion: Completion, row: Row) -> Generator[Any, Any, tuple[str, _judge.Outcome]]:
         program = self._program(completion) or ""
-        outcome = yield from _judge.grade(program, self._plan(row), self._options())
+        plan = self._plan(row)
+        outcome = yield from _judge.grade(program, plan, self._options(plan.style))
         return program, outcome
 
     def _verdict(self, program: str, outcome: _judge.Outcome, level: str) -> Verdict:
@@ -162,14 +174,16 @@ class UnitTest(Reward):
         return Verdict(score, reason, program, {**_judge.facts(outcome), "level": level}, outcome.seconds)
 
     def _plan(self, row: Row) -> _plan.Plan:
-        style: _plan.Style = next(style for style in _plan.STYLES if style == self.style)
-        return _plan.plan(
-            style, row.get("tests"), row.get("files"), row.get("entry_point"), self.in_place, tuple(self.packages)
-        )
+        given = row.get(self.style_column) if self.style_column else self.style
+        style: Style | None = next((style for style in _plan.STYLES if style == given), None)
+        if style is None:
+            raise _plan.BadTests(f"the style is {given!r}; it can be {', '.join(map(repr, _plan.STYLES))}")
+        tests, files, entry_point = (row.get(name) for name in (self.tests_column, *self.may_read))
+        return _plan.plan(style, tests, files, entry_point, self.in_place, tuple(self.packages))
 
-    def _options(self) -> _judge.Options:
+    def _options(self, style: Style) -> _judge.Options:
         limits = Limits(wall_s=self.limit_s, cpu_s=math.ceil(self.limit_s) + 1, memory_mb=self.memory_mb)
-        as_main = self.style == "io" if self.as_main is None else self.as_main
+        as_main = style == "io" if self.as_main is None else self.as_main
         return _judge.Options(limits, self.partial, self.in_place, as_main, self.exit_zero, self.trailing_whitespace,
                               self.atol)  # fmt: skip
 

@@ -16,7 +16,7 @@ TRACES = ("/tmp/planted_by_candidate", "/etc/planted", "/var/tmp/planted", "/tmp
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["hacks.jsonl", "unit_test.jsonl"])
+@pytest.mark.parametrize("name", ["hacks.jsonl", "unit_test.jsonl", "examined.jsonl"])
 def test_judged_programs_are_scored_as_labelled(name: str, tmp_path: Path) -> None:
     cases = tmp_path / name
     with cases.open("w", encoding="utf-8") as stream:

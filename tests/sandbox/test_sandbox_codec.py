@@ -176,9 +176,9 @@ def test_a_set_of_colliding_members_is_not_built_in_the_trainer() -> None:
     (check,) = _plan.plan("assert", "assert set(f(1)) == {1}").checks or ()
     frame = _codec.dumps({"v": _codec.encode([k * (2**61 - 1) for k in range(2, 60_000)])})
     started = time.process_time()
-    assert _judge._why_not([frame], check) == "Malformed"
+    assert _judge._why_not([frame], check, "") == "Malformed"
     assert time.process_time() - started < 2.0
-    assert _judge._why_not([_codec.dumps({"v": [1, 1]})], check) is None
+    assert _judge._why_not([_codec.dumps({"v": [1, 1]})], check, "") is None
 
 
 def test_what_is_not_plain_is_refused_and_what_is_too_large_too() -> None:

@@ -75,6 +75,9 @@ def run_calls(payload: dict[str, Any], results: int) -> None:
         return
     frame({"v": None})
     for name, args, kwargs in marshal.loads(payload["calls"]):
+        if name not in module.__dict__:
+            frame({"x": ["NameError", f"the program defines no {name!r}"]})
+            continue
         try:
             frame({"v": plain(module.__dict__[name](*args, **kwargs))})
         except _codec.Unsupported as error:

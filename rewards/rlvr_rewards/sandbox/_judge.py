@@ -1,5 +1,6 @@
 """Forms the verdict, in the trainer's process, from bytes that an untrusted process wrote."""
 
+import signal
 import struct
 import time
 from collections.abc import Iterator, Mapping
@@ -13,6 +14,7 @@ from rlvr_rewards.sandbox._values import Check
 
 How = Literal["passed", "failed", "timeout", "limit", "died"]
 MAX_FAILURES_SHOWN = 5
+ENDED = "the other process has ended"  # what the tests' process says of the program's: see `_link`
 SPARE_OUTPUT_KB = 64
 MAX_MIXED = 16_384  # bytes; comparing a Decimal with an integer takes quadratic time
 
@@ -83,6 +85,18 @@ def _shortened(limits: Limits, spent: float) -> Limits:
     return Limits(max(0.05, limits.wall_s - spent), limits.cpu_s, limits.memory_mb, limits.output_kb)
 
 
+def _ending(status: str, exit_code: int | None) -> str:
+    """Return how a program ended that did not answer all it was asked."""
+    if status == "timeout":
+        return "the time was over"
+    if status != "ok" or exit_code is None:
+        return "too much output" if status == "output" else "its process was lost"
+    if exit_code < 0:
+        names = {number.value: number.name for number in signal.Signals}
+        return f"the program was ended by {names.get(-exit_code, f'signal {-exit_code}')}"
+    return f"the program ended with exit status {exit_code}"
+
+
 def _how(result: Result, finished: bool) -> How:
     """Return what an unfinished or failed run is put down to."""
     if result.status == "timeout":
@@ -119,17 +133,18 @@ def _judge_values(result: Result, checks: tuple[Check, ...]) -> Outcome | None:
     failures: list[str] = []
     passed, place = 0, 1  # the first frame reports the load
     loaded = bool(answers) and _read(answers[0]).get("v", ...) is None
+    ending = _ending(result.status, result.exit)
     for number, check in enumerate(checks):
         mine = answers[place : place + len(check.calls)] if loaded else []
         place += len(check.calls)
         try:
-            why = _why_not(mine, check)
+            why = _why_not(mine, check, ending)
         except _Unclear:
             return None
         if why is None:
             passed += 1
         elif len(failures) < MAX_FAILURES_SHOWN:
-            failures.append(f"assert {number}: {why if loaded else _load_failure(answers)}")
+            failures.append(f"assert {number}: {why if loaded else _load_failure(answers, ending)}")
     finished = len(answers) >= place
     fine = passed == len(checks) and result.status == "ok" and result.exit == 0
     return Outcome(passed, len(checks), "passed" if fine else _how(result, finished), failures, "values",
@@ -144,7 +159,7 @@ def _read(frame: bytes) -> dict[str, Any]:
     return message if type(message) is dict else {}
 
 
-def _why_not(answers: list[bytes], check: Check) -> str | None:
+def _why_not(answers: list[bytes], check: Check, ending: str) -> str | None:
     """Return why the assert does not hold, None when it does."""
     values, nodes = list[Any](), list[Any]()
     for answer in answers:
@@ -161,7 +176,7 @@ def _why_not(answers: list[bytes], check: Check) -> str | None:
         except _decode.Malformed as error:
             return f"a malformed value ({error})"
     if len(values) < len(check.calls):
-        return "no answer"
+        return f"no answer: {ending}"
     if any(map(_is_long, values)) or (sum(map(len, answers)) > MAX_MIXED and any(map(_has_decimal, nodes))):
         raise _Unclear  # what can hold up a process must not hold up this one
     try:
@@ -188,8 +203,8 @@ def _exception_text(content: Any) -> str:
     return "an exception"
 
 
-def _load_failure(answers: list[bytes]) -> str:
-    return _exception_text(_read(answers[0]).get("x")) if answers else "the program did not load"
+def _load_failure(answers: list[bytes], ending: str) -> str:
+    return _exception_text(_read(answers[0]).get("x")) if answers else f"the program did not load: {ending}"
 
 
 # -- split -------------------------------------------------------------------------------------------------------------
@@ -218,14 +233,17 @@ def _judge_reports(result: Result, plan: Plan) -> Outcome:
     if not fine and passed == total:
         total = max(total + 1, plan.count)
     how = "passed" if fine else _how(result, finished=False)
-    if how == "failed" and (result.facts.get("helper_exit") or 0) < 0 and not done and _ended(result):
+    left = any(text.endswith(ENDED) for text in failures)
+    program_exit = result.facts.get("helper_exit")
+    if left:
+        failures = [text.replace(ENDED, _ending("ok", program_exit)) for text in failures]
+    # A program that is still there at the end is put away by SIGKILL, which says nothing about it.
+    signalled = program_exit is not None and program_exit < 0 and (left or program_exit != -signal.SIGKILL)
+    if how == "failed" and not done and signalled:
         how = "died"
+    if how == "timeout" and not failures:
+        failures = [_ending("timeout", None)]
     return Outcome(passed, total, how, failures, "split", result.facts.get("wall_s", 0.0))
-
-
-def _ended(result: Result) -> bool:
-    """Return whether the program ended by a signal of its own, rather than by being put away at the end."""
-    return result.facts.get("helper_exit") not in (None, 0, -9)
 
 
 # -- stdio -------------------------------------------------------------------------------------------------------------
@@ -259,9 +277,9 @@ def _grade_script(code: str, plan: Plan, options: Options) -> Grading[Outcome]:
 
 def _judge_case(result: Result, case: Case, options: Options) -> tuple[str, How]:
     if result.status != "ok":
-        return result.status, _how(result, finished=False)
+        return _ending(result.status, result.exit), _how(result, finished=False)
     if options.exit_zero and result.exit != 0:
-        return f"exit status {result.exit}", "died" if result.exit < 0 else "failed"
+        return _ending("ok", result.exit), "died" if result.exit < 0 else "failed"
     text = result.data.decode("utf-8", "replace")
     if same_output(text, case.stdout, options):
         return "", "passed"

@@ -75,8 +75,8 @@ def plan(
 
     Args:
         style: `assert`, `pytest` or `io`.
-        tests: Source text, for `assert` also a list of statements; for `io` a list of `{"stdin", "stdout"}`, or that
-            list as JSON text.
+        tests: Source text, for `assert` also a list of statements; for `io` a list of `{"stdin", "stdout"}`, or
+            `{"inputs", "outputs"}` with a list each, or either as JSON text.
         files: Text by relative path, or None.
         entry_point: The function that a `check(candidate)` in the tests is called with, when they do not call it.
         in_place: Whether changes of arguments are part of the tests.
@@ -143,6 +143,8 @@ def _cases(tests: Any) -> tuple[Case, ...]:
             tests = json.loads(tests)
         except ValueError:
             raise BadTests("the tests are text that is no JSON list") from None
+    if isinstance(tests, Mapping):
+        tests = _paired(tests)
     if not isinstance(tests, Sequence) or isinstance(tests, str) or not tests:
         raise BadTests("the tests must be a list of {'stdin', 'stdout'}, and not empty")
     cases = []
@@ -154,6 +156,16 @@ def _cases(tests: Any) -> tuple[Case, ...]:
             raise BadTests(f"test {place} needs text in 'stdout' (and text in 'stdin', if any)")
         cases.append(Case(stdin or "", stdout))
     return tuple(cases)
+
+
+def _paired(tests: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return `{"inputs": [..], "outputs": [..]}`, as data sets of contests keep their tests, as a list of runs."""
+    inputs, outputs = tests.get("inputs"), tests.get("outputs")
+    if tests.get("fn_name"):
+        raise BadTests("the tests call a function ('fn_name'); write them as asserts")
+    if not isinstance(inputs, Sequence) or not isinstance(outputs, Sequence) or len(inputs) != len(outputs):
+        raise BadTests("the tests need 'inputs' and 'outputs', lists of the same length")
+    return [{"stdin": stdin, "stdout": stdout} for stdin, stdout in zip(inputs, outputs, strict=True)]
 
 
 def _files(files: Any) -> dict[str, str]:

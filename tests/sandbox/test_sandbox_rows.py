@@ -1,0 +1,79 @@
+"""Rows of several styles and shapes, and what the verdict's detail says of a program that did not answer."""
+
+import json
+
+import pytest
+
+from rlvr_rewards import RewardRowError, RewardSpecError
+from rlvr_rewards.unit_test import UnitTest
+
+ADD = "def add(a, b):\n    return a + b"
+
+
+def test_each_row_can_have_a_style_and_the_tests_a_column_of_their_own() -> None:
+    reward = UnitTest(style_column="kind", tests_column="test")
+    script = "import sys\nif __name__ == '__main__':\n    print(int(sys.stdin.read()) + 1)"
+    tests = [
+        "assert add(1, 1) == 2",
+        "from candidate import add\ndef test():\n    assert add(1, 1) == 3",
+        '[{"stdin": "1", "stdout": "2"}]',
+    ]
+    columns = {"test": tests, "kind": ["assert", "pytest", "io"]}
+    assert reward([ADD, ADD, script], **columns, style=["ignored"] * 3) == [1.0, 0.0, 1.0]
+    (problem,) = reward.check_rows([{"test": "assert f(1)", "kind": "asserts"}])
+    assert "'asserts'; it can be 'assert', 'pytest', 'io'" in problem.problem
+    with pytest.raises(RewardRowError, match="kind"):
+        reward([ADD], test=tests[:1])
+    with pytest.raises(RewardSpecError, match="tests_column"):
+        UnitTest(tests_column="")
+
+
+def test_runs_can_come_as_inputs_and_outputs() -> None:
+    reward, program = UnitTest(style="io"), "print(int(input()) + 1)"
+    paired = {"inputs": ["1\n", "5\n"], "outputs": ["2\n", "6\n"]}
+    assert reward([program, "print(2)"], tests=[paired, json.dumps(paired)]) == [1.0, 0.0]
+    problems = reward.check_rows([{"tests": {"inputs": ["1"], "outputs": []}}, {"tests": {**paired, "fn_name": "f"}}])
+    assert ["same length" in problems[0].problem, "fn_name" in problems[1].problem] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("program", "reason", "words"),
+    [
+        ("import os\nos._exit(0)", "tests_failed", "exit status 0"),
+        ("import os\ndef solve(n): os._exit(3)", "tests_failed", "exit status 3"),
+        ("import ctypes\ndef solve(n): ctypes.string_at(0)", "died", "SIGSEGV"),
+        ("import os\ndef solve(n): os.kill(os.getpid(), 9)", "died", "SIGKILL"),
+        ("x = 1", "tests_failed", "'solve'"),
+        ("import pytest\ndef solve(n): return n", "tests_failed", "No module named 'pytest'"),
+        ("def solve(n):\n    open('x', 'w')", "tests_failed", "OSError"),
+    ],
+)
+@pytest.mark.parametrize("style", ["assert", "pytest"])
+def test_the_detail_says_how_a_program_ended(style: str, program: str, reason: str, words: str) -> None:
+    tests = {
+        "assert": "assert solve(1) == 1",
+        "pytest": "from candidate import solve\ndef test():\n    assert solve(1) == 1",
+    }
+    verdict = UnitTest(style=style).grade(program, {"tests": tests[style]})
+    assert (verdict.score, verdict.reason) == (0.0, reason)
+    assert words in verdict.detail["failures"][0]
+
+
+def test_the_detail_says_how_a_script_ended_and_that_the_time_was_over() -> None:
+    rows = {"tests": [{"stdin": "", "stdout": "1"}]}
+    ended = {code: UnitTest(style="io").grade(code, rows) for code in ("import os\nos.abort()", "1 / 0")}
+    assert [(v.reason, v.detail["failures"][0].rpartition(" ")[2]) for v in ended.values()] == [
+        ("died", "SIGABRT"), ("tests_failed", "1"),
+    ]  # fmt: skip
+    for style, tests in (
+        ("assert", "assert f() == 1"),
+        ("pytest", "from candidate import f\ndef test():\n    f()\n    assert 1"),
+    ):
+        verdict = UnitTest(style=style, limit_s=0.4).grade("def f():\n    while True: pass", {"tests": tests})
+        assert verdict.reason == "timeout"
+        assert "the time was over" in verdict.detail["failures"][0]
+
+
+def test_packages_make_a_program_that_imports_pytest_run() -> None:
+    program = "import pytest\ndef solve(n): return n"
+    assert UnitTest(packages=("pytest",)).grade(program, {"tests": "assert solve(1) == 1"}).score == 1.0
