@@ -18,7 +18,7 @@ from typing import Any, Literal
 # Starting imports sympy, which takes a second or two, more on a busy machine.
 START_SECONDS = 60.0
 # Wall time allowed for each second of processor time, which the worker itself limits: the machine may be busy.
-WALL_FACTOR = 8.0
+WALL_FACTOR = 6.0
 
 State = Literal["done", "failed", "timeout", "died", "unavailable"]
 
@@ -42,7 +42,8 @@ class Worker:
         Args:
             task: Name of the task.
             payload: Plain JSON data for it.
-            seconds: Processor time after which the worker ends; it is killed after eight times that in wall time.
+            seconds: Processor time after which the worker ends; it is killed after six times that in wall time. A gold has
+                processor time of its own on top.
 
         Returns:
             "done" and the result; "failed" and the error's text; "timeout" or "died" when this call ended the worker;
