@@ -3,16 +3,21 @@
 import struct
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from grpo_rlvr.config import check
 from grpo_rlvr.errors import InputError
-from grpo_rlvr.metrics import judge_parsed, parse, picture_png, picture_svg, render_docs
+from grpo_rlvr.metrics import judge_parsed, parse, picture_png, picture_svg, recommend, render_docs
 from grpo_rlvr.metrics.aliases import ALIASES
 from grpo_rlvr.metrics.names import QUANTITIES, meaning
 from grpo_rlvr.metrics.remedies import REMEDIES, WOULD_DECIDE
 from grpo_rlvr.models.recommend import Label
+from grpo_rlvr.models.setup import parse_setup
+from grpo_rlvr.report.parts import prose
+from grpo_rlvr.report.sections import config_section, diagnosis_section
 
 ROOT = Path(__file__).parents[2]
 LABELS = set(Label.__args__)  # type: ignore[attr-defined]
@@ -45,6 +50,22 @@ def test_a_gamed_reward_is_drawn_beside_the_measure_that_falls():
     root = ElementTree.fromstring(picture_svg(log))
     words = {element.text for element in root.iter() if element.tag.endswith("text")}
     assert {"reward", "accuracy"} <= words
+
+
+def test_no_mark_of_markdown_reaches_the_page_of_a_report():
+    checked = check({"beta": 0.0}, parse_setup({}), trl_version="1.16.0")
+    assert "`kl`" in " ".join(checked.effective.summary)
+    section = config_section(SimpleNamespace(check=checked, spec=SimpleNamespace(config={})))
+    assert "<code>kl</code>" in section.html and "`" not in section.html
+    diagnosis = recommend(ROOT / "tests" / "data" / "logs" / "tiny_runs" / "kl_blowup.txt")
+    diagnosis.labels[0].summary = "look at `kl` first"
+    section = diagnosis_section(SimpleNamespace(diagnosis=diagnosis, diagnosis_picture=""))
+    assert "look at <code>kl</code> first" in section.html
+
+
+def test_a_sentence_of_a_page_is_escaped_before_its_names_are_set_as_code():
+    assert prose("set `a<b` & see `c`") == "set <code>a&lt;b</code> &amp; see <code>c</code>"
+    assert prose("a lone ` stays") == "a lone ` stays"
 
 
 def test_a_constant_curve_can_be_drawn(simulate, console):

@@ -5,6 +5,7 @@ from html import escape
 from pathlib import Path
 
 from grpo_rlvr import __version__
+from grpo_rlvr.report.parts import prose
 from grpo_rlvr.report.sections import Facts, Section, tiles
 
 # The page needs no script and loads nothing, so it may do neither.
@@ -15,7 +16,7 @@ def page(facts: Facts, made: Sequence[Section]) -> str:
     """Return the whole document."""
     style = (Path(__file__).parent / "style.css").read_text(encoding="utf-8")
     name = facts.spec.name or facts.status.run_id
-    notes = "".join(f"<li>{escape(note)}</li>" for note in facts.notes)
+    notes = "".join(f"<li>{prose(note)}</li>" for note in facts.notes)
     body = "".join(
         f'<section id="{section.anchor}"><h2>{escape(section.title)}</h2>{section.html}</section>' for section in made
     )

@@ -1,11 +1,13 @@
 """Bits of HTML that the sections are made of."""
 
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
 from grpo_rlvr.models.common import Interval
 
 TEXT_SHOWN = 700
+_NAME = re.compile("`([^`]+)`")
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -15,6 +17,11 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
         return ""
     head = "".join(f"<th>{escape(column)}</th>" for column in columns)
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def prose(value: str) -> str:
+    """A sentence of ours: names that stand in backticks are set as code."""
+    return _NAME.sub(r"<code>\1</code>", escape(value))
 
 
 def pill(word: str, tone: str) -> str:

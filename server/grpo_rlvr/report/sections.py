@@ -13,7 +13,7 @@ from grpo_rlvr.models.recommend import Recommendation
 from grpo_rlvr.models.run import RunGate, RunSpec, RunStatus
 from grpo_rlvr.models.score import ScoreResult
 from grpo_rlvr.report.chart import Series, bar_chart, finite, interval_chart, line_chart, number
-from grpo_rlvr.report.parts import pill, share, table, text
+from grpo_rlvr.report.parts import pill, prose, share, table, text
 
 READ_ROWS_SHOWN = 12
 QUIET_LABELS = {"healthy", "plateau", "too_short_to_tell"}
@@ -92,7 +92,7 @@ def config_section(facts: Facts) -> Section | None:
     if facts.check is None:
         return None
     lines = (
-        "".join(f"<li>{escape(line)}</li>" for line in facts.check.effective.summary) if facts.check.effective else ""
+        "".join(f"<li>{prose(line)}</li>" for line in facts.check.effective.summary) if facts.check.effective else ""
     )
     findings = table(
         ("severity", "rule", "what"),
@@ -100,7 +100,7 @@ def config_section(facts: Facts) -> Section | None:
             (
                 pill(finding.severity, TONE[finding.severity]),
                 f"<code>{escape(finding.rule)}</code>",
-                escape(finding.message),
+                prose(finding.message),
             )
             for finding in facts.check.findings
         ),
@@ -138,17 +138,17 @@ def route_section(facts: Facts) -> Section | None:
     attacks = table(
         ("attack", "outcome", "rows", "text", "what it means"),
         (
-            (escape(a.attack), pill(a.outcome, TONE[a.severity]), f"{a.bad}/{a.tried}", text(a.text), escape(a.why))
+            (escape(a.attack), pill(a.outcome, TONE[a.severity]), f"{a.bad}/{a.tried}", text(a.text), prose(a.why))
             for a in broken
         ),
     )
     held = sum(attack.outcome == "held" for attack in score.audit.attacks)
     html = (
-        f"<p>{escape(score.route.why)} {escape(score.route.next)}</p>{rewards}"
+        f"<p>{prose(score.route.why)} {prose(score.route.next)}</p>{rewards}"
         f"<p>{score.groups.count} prompts; groups that would give no gradient: "
         f"{share(score.groups.no_gradient_share)}.</p>"
         f"<p>Audit: {held} attacks held, {len(broken)} did not. "
-        f'<span class="soft">{escape(score.audit.note)}</span></p>{attacks}'
+        f'<span class="soft">{prose(score.audit.note)}</span></p>{attacks}'
     )
     return Section("Route: does reinforcement learning apply?", "route", html)
 
@@ -178,7 +178,7 @@ def reading_section(facts: Facts) -> Section | None:
             for r in facts.reading.readers
         ),
     )
-    reasons = "".join(f"<li>{escape(r.message)}. {escape(r.remedy)}</li>" for r in facts.reading.gate.reasons)
+    reasons = "".join(f"<li>{prose(r.message)}. {prose(r.remedy)}</li>" for r in facts.reading.gate.reasons)
     since = f"<p>Since then it has closed:</p><ul>{reasons}</ul>" if reasons else ""
     state = _gate_pill(facts.gate.open) if facts.gate else pill("not recorded", "warn")
     policy = facts.reading.gate.policy
@@ -240,7 +240,7 @@ def evaluation_section(facts: Facts) -> Section | None:
             for r in evaluation.rewards
         ),
     )
-    method = f'<p class="soft">{escape(evaluation.method)}</p>'
+    method = f'<p class="soft">{prose(evaluation.method)}</p>'
     return Section(
         "Held-out prompts, before and after", "evaluation", f'<div class="charts">{figures}</div>{numbers}{method}'
     )
@@ -270,17 +270,17 @@ def diagnosis_section(facts: Facts) -> Section | None:
     html = ""
     for label in facts.diagnosis.labels:
         tone = "good" if label.label in QUIET_LABELS else "warn"
-        evidence = "".join(f"<li>{escape(fact.text)}</li>" for fact in label.evidence)
-        remedies = "".join(f"<li>{escape(remedy.action)}</li>" for remedy in label.remedies)
-        html += f"<p>{pill(label.label, tone)} {label.confidence} confidence. {escape(label.summary)}</p>"
+        evidence = "".join(f"<li>{prose(fact.text)}</li>" for fact in label.evidence)
+        remedies = "".join(f"<li>{prose(remedy.action)}</li>" for remedy in label.remedies)
+        html += f"<p>{pill(label.label, tone)} {label.confidence} confidence. {prose(label.summary)}</p>"
         html += f"<ul>{evidence}</ul>"
         html += f"<p>What to do:</p><ol>{remedies}</ol>" if remedies else ""
     html += f'<figure class="drawn">{facts.diagnosis_picture}</figure>' if facts.diagnosis_picture else ""
     advice = facts.diagnosis.recommendation
     changes = ", ".join(f"{key}={value!r}" for key, value in advice.kwargs.items())
-    html += f"<p><b>Variant: {escape(advice.variant)}.</b> {escape(advice.why)}</p>"
+    html += f"<p><b>Variant: {escape(advice.variant)}.</b> {prose(advice.why)}</p>"
     html += f"<p><code>{escape(changes)}</code></p>" if changes else ""
-    html += f'<p class="soft">{escape(facts.diagnosis.caveat)}</p>'
+    html += f'<p class="soft">{prose(facts.diagnosis.caveat)}</p>'
     return Section("Diagnosis", "diagnosis", html)
 
 
@@ -291,10 +291,10 @@ def memory_section(facts: Facts) -> Section | None:
     estimate = facts.memory
     card = f" of {estimate.card_gb:.1f} GB" if estimate.card_gb else ""
     assumed = "".join(
-        f"<li><code>{escape(item.input)}</code> = {escape(str(item.value))}: {escape(item.to_know)}</li>"
+        f"<li><code>{escape(item.input)}</code> = {escape(str(item.value))}: {prose(item.to_know)}</li>"
         for item in estimate.assumed
     )
-    notes = "".join(f"<li>{escape(note)}</li>" for note in estimate.notes)
+    notes = "".join(f"<li>{prose(note)}</li>" for note in estimate.notes)
     html = (
         f"<p>{pill(estimate.verdict, MEMORY_TONE[estimate.verdict])} Estimated peak {estimate.peak_gb:.2f} GB{card}, "
         f"most of it {escape(estimate.dominating)}.</p>"
