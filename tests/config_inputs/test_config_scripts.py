@@ -373,3 +373,15 @@ def test_members_of_enumerations_are_read_as_their_values() -> None:
 def test_the_config_of_another_trainer_of_trl_is_named(name: str) -> None:
     with pytest.raises(InputError, match=name):
         load_config(f"from trl import {name}\nargs = {name}(output_dir='o')\n", "train.py")
+
+
+def test_the_quantization_that_the_trainer_is_told_is_the_models() -> None:
+    script = (
+        "from transformers import BitsAndBytesConfig\nfrom trl import GRPOConfig, GRPOTrainer\n"
+        "bnb = BitsAndBytesConfig(load_in_4bit=True)\n"
+        "GRPOTrainer(model={model}, args=GRPOConfig(), reward_funcs=f, train_dataset=d, quantization_config=bnb)\n"
+    )
+    named = load_config(script.format(model="'org/m'"), "train.py").setup
+    assert named["model"]["quantized"] == "4bit" and named["trainer"]["quantization_config"] == "bnb"
+    # An object was quantized, or not, where it was loaded; the trainer does not read the argument then.
+    assert "quantized" not in load_config(script.format(model="model"), "train.py").setup.get("model", {})

@@ -221,15 +221,18 @@ def _rewards(script: Source, trainer: ast.Call, result: ScriptSetup) -> None:
 
 
 def _extras(script: Source, trainer: ast.Call, result: ScriptSetup) -> None:
-    for name in ("tools", "rollout_func", "environment_factory"):
+    for name in ("tools", "rollout_func", "environment_factory", "quantization_config"):
         node = argument(trainer, name)
         if node is None or (isinstance(node, ast.Constant) and node.value is None):
             continue
         if name == "tools":
             if isinstance(node, ast.List | ast.Tuple) and node.elts:
                 result.put("trainer.tools", [source(item) for item in node.elts], node.lineno)
-        elif name == "rollout_func":
-            result.put("trainer.rollout_func", source(node), node.lineno)
+        elif name in ("rollout_func", "quantization_config"):
+            result.put(f"trainer.{name}", source(node), node.lineno)
+            bits = _quantized(script, {name: node}) if name == "quantization_config" else None
+            if bits and result.setup.get("model", {}).get("instance") is False:
+                result.put("model.quantized", bits, node.lineno)
         else:
             result.setup["environment_factory"] = {"name": source(node)}
             result.lines["environment_factory"] = node.lineno

@@ -81,6 +81,31 @@ def init_kwargs_for_loaded_model(config: ConfigView, facts: Facts) -> Outcome:
 
 
 @rule(
+    "quantization-config-given-twice",
+    severity="error",
+    trl=">=1.8",
+    what="quantization_config for the trainer and in model_init_kwargs.",
+    why="The trainer raises ValueError when it loads the model.",
+    bad=Example(
+        {"model_init_kwargs": {"quantization_config": {"load_in_4bit": True}}},
+        {"model": _NAMED, "trainer": {"quantization_config": {"load_in_4bit": True}}},
+    ),
+    good=Example({}, {"model": _NAMED, "trainer": {"quantization_config": {"load_in_4bit": True}}}),
+    sources=("trl wheel 1.8", "trl/trainer/grpo_trainer.py"),
+)
+def quantization_config_given_twice(config: ConfigView, facts: Facts) -> Outcome:
+    if "quantization_config" not in _given(config, facts) or not facts.setup.get("trainer.quantization_config"):
+        return PASS
+    return fail(
+        "model_init_kwargs.quantization_config",
+        "model_init_kwargs",
+        "trainer.quantization_config",
+        message="quantization_config is given to GRPOTrainer and in model_init_kwargs: keep the one of GRPOTrainer.",
+        set={"model_init_kwargs": {k: v for k, v in _given(config, facts).items() if k != "quantization_config"}},
+    )
+
+
+@rule(
     "weights-dtype-unknown",
     severity="error",
     what="A dtype in model_init_kwargs that nobody knows by that name.",
@@ -236,6 +261,7 @@ def prefix_tuning_needs_newer_peft(config: ConfigView, facts: Facts) -> Outcome:
 RULES = (
     init_kwargs_refused_for_loaded_model,
     init_kwargs_for_loaded_model,
+    quantization_config_given_twice,
     weights_dtype_unknown,
     torch_dtype_not_read,
     dtype_key_of_newer_transformers,
