@@ -11,10 +11,14 @@ from rlvr_rewards._core import Completion, after_thinking, content_text
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One tool call: the tool's name and its arguments as given (an object, or its JSON text)."""
+    """One tool call: the tool's name and its arguments as given (an object, or its JSON text).
+
+    `untyped` says that every argument is the bare text between its tags, whose type only the tool's schema tells.
+    """
 
     name: str
     arguments: Any
+    untyped: bool = False
 
 
 class CallProblem(ValueError):
@@ -130,6 +134,53 @@ def _mistral(text: str) -> list[Call]:
     return calls
 
 
+_FUNCTION = re.compile(r"\s*<function=([^<>\s]+)>")
+_PARAMETER = re.compile(r"\s*<parameter=([^<>\s]+)>(.*?)</parameter>", re.DOTALL)
+_FUNCTION_END = re.compile(r"\s*</function>\s*</tool_call>")
+
+
+def _qwen_xml(text: str) -> list[Call]:
+    """Read Qwen3-Coder: `<tool_call><function=NAME><parameter=KEY>text</parameter>..</function></tool_call>`."""
+    calls: list[Call] = []
+    position = 0
+    while (start := text.find("<tool_call>", position)) >= 0:
+        if "</tool_call>" in text[position:start]:
+            raise CallProblem("</tool_call> without <tool_call>")
+        head = _FUNCTION.match(text, start + len("<tool_call>"))
+        if head is None:
+            raise CallProblem("a call without <function=..>")
+        position, arguments = head.end(), dict[str, str]()
+        while parameter := _PARAMETER.match(text, position):
+            key, value = parameter.groups()
+            if key in arguments:
+                raise CallProblem(f"the parameter {key!r} is repeated")
+            # The template writes each value on lines of its own.
+            arguments[key], position = value.removeprefix("\n").removesuffix("\n"), parameter.end()
+        end = _FUNCTION_END.match(text, position)
+        if end is None:
+            raise CallProblem("a call without </function></tool_call>")
+        position = end.end()
+        calls.append(Call(head[1], arguments, untyped=True))
+    if "</tool_call>" in text[position:] or "<function=" in text[position:]:
+        raise CallProblem("a call that does not begin with <tool_call>")
+    return calls
+
+
+def typed(text: str, schema: Any) -> Any:
+    """Return what the text of an argument means under its schema: itself where text is allowed, else its JSON value."""
+    schema = schema if isinstance(schema, Mapping) else {}
+    given = schema.get("type")
+    kinds = {given} if isinstance(given, str) else set(given or ())
+    if "null" in kinds and text.strip().lower() in ("null", "none"):
+        return None
+    if "string" in kinds or (not kinds and text in schema.get("enum", (text,))):
+        return text
+    try:
+        return _json.loads(text.strip().lower() if kinds <= {"boolean"} and kinds else text)
+    except _json.JsonProblem:
+        return text
+
+
 def _messages_only(text: str) -> list[Call]:
     return []
 
@@ -138,6 +189,7 @@ PARSERS: Mapping[str, Callable[[str], list[Call]]] = {
     "hermes": _hermes,
     "llama": _llama,
     "mistral": _mistral,
+    "qwen_xml": _qwen_xml,
     "openai": _messages_only,
 }
 

@@ -1,13 +1,14 @@
 """Are the tool calls the expected ones?"""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from rlvr_rewards import _json
-from rlvr_rewards._calls import PARSERS, Call, CallProblem, calls_of
+from rlvr_rewards._calls import PARSERS, Call, CallProblem, calls_of, typed
 from rlvr_rewards._core import (
     Completion,
     Reason,
@@ -34,8 +35,9 @@ class ToolCall(Reward):
     None: the gold or the tools are missing or malformed, or the gold calls a tool that is not declared.
 
     Args:
-        syntax: How calls are written: "hermes" (`<tool_call>` tags, also Qwen), "llama", "mistral", or "openai" (only
-            the messages' `tool_calls`, which count in every syntax).
+        syntax: How calls are written: "hermes" (JSON in `<tool_call>` tags, also Qwen), "qwen_xml" (`<function=..>` in
+            `<tool_call>` tags, as Qwen3-Coder; the text of an argument is read by the type in the tool's schema),
+            "llama", "mistral", or "openai" (only the messages' `tool_calls`, which count in every syntax).
         coerce: Turn text into the number or bool that the tool's schema asks for before comparing.
         defaults: "fill" adds declared defaults on both sides before comparing; "keep" does not.
         ordered: The order of the calls matters.
@@ -145,6 +147,9 @@ class ToolCall(Reward):
         if not isinstance(arguments, Mapping):
             raise CallProblem(f"the arguments of {call.name!r} are not an object")
         schema = tools.get(call.name, {}) if self.case else _tool_in_any_case(call.name, tools)
+        if call.untyped:
+            declared = _properties(schema)
+            arguments = {key: typed(value, declared.get(key)) for key, value in arguments.items()}
         if self.coerce:
             arguments = _coerced(arguments, schema)
         if self.defaults == "fill":
@@ -251,6 +256,8 @@ def _folded(value: Any) -> Any:
 
 def _text_beside(text: str, syntax: str) -> bool:
     """Return whether anything but calls stands in the text; formats other than tags allow no prose anyway."""
+    if syntax == "qwen_xml":
+        return bool(re.sub(r"<tool_call>\s*<function=.*?</function>\s*</tool_call>", "", text, flags=re.DOTALL).strip())
     if syntax != "hermes":
         return False
     kept, position = [], 0

@@ -61,11 +61,16 @@ FLOODS = (
     "[{",
     '{"n":',
     "<tool_call>{",
+    "<tool_call><function=f><parameter=k>",
+    "<parameter=k></parameter>",
     "\n",
 )
 READERS: list[tuple[Reward, dict[str, Any]]] = [
     *((Schema(schema=NUMBERED), {}), (Schema(schema=NUMBERED, prose=True), {})),
-    *((ToolCall(syntax=syntax, tools_column=""), {"gold": ONE}) for syntax in ("hermes", "llama", "mistral")),
+    *(
+        (ToolCall(syntax=syntax, tools_column=""), {"gold": ONE})
+        for syntax in ("hermes", "llama", "mistral", "qwen_xml")
+    ),
 ]
 
 
