@@ -112,4 +112,27 @@ def scheduler_end_above_rate(config: ConfigView) -> Outcome:
     )
 
 
-RULES = (scheduler_argument_missing, scheduler_argument_unknown, scheduler_end_above_rate)
+@rule(
+    "warm-up-outlasts-run",
+    severity="info",
+    what="As many steps of warm-up as max_steps allows, or more.",
+    why="The rate still rises when the run ends, so nothing is ever trained at the learning rate that is stated.",
+    bad=Example({"warmup_steps": 100, "max_steps": 100}),
+    good=Example({"warmup_steps": 10, "max_steps": 100}),
+    sources=("huggingface/transformers:src/transformers/optimization.py",),
+)
+def warm_up_outlasts_run(config: ConfigView) -> Outcome:
+    warm_up, steps = config.number("warmup_steps") or 0, config.number("max_steps") or 0
+    # Below 1 it is a share of the run; a constant rate has no warm-up.
+    if warm_up < 1 or steps < 1 or warm_up < steps or config.effective("lr_scheduler_type") == "constant":
+        return PASS
+    return fail(
+        "warmup_steps",
+        "max_steps",
+        value=warm_up,
+        message=f"warmup_steps={warm_up:g} in a run of max_steps={steps:g}: the rate gets to {steps / warm_up:.0%} of "
+        f"learning_rate. A tenth of the run is usual, here {max(1, round(steps / 10))}.",
+    )
+
+
+RULES = (scheduler_argument_missing, scheduler_argument_unknown, scheduler_end_above_rate, warm_up_outlasts_run)
