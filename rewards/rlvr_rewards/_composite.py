@@ -25,7 +25,7 @@ PARTS = ("answer", "format")
 DEFAULT_WEIGHTS = {"answer": 1.0, "format": 0.1}
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Composite(Reward):
     """Correctness and format in one function, so that an ungraded answer is never trained as a wrong one.
 

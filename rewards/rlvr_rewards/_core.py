@@ -113,7 +113,7 @@ class RowProblem:
     problem: str
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, kw_only=True, repr=False)
 class Reward:
     """Base class: one `grade`, and the faces that training and inspection need.
 
@@ -169,8 +169,16 @@ class Reward:
         return self.grade_batch([completion], [row])[0]
 
     def grade_batch(self, completions: Sequence[Completion], rows: Sequence[Row]) -> list[Verdict]:
-        """Judge several completions, in order; `rows` has one entry a completion."""
-        return [self._timed(completion, row) for completion, row in zip(completions, rows, strict=True)]
+        """Judge several completions, in order.
+
+        Args:
+            completions: One entry a completion.
+            rows: One mapping of data set columns a completion.
+
+        Raises:
+            RewardRowError: There are more of the one than of the other.
+        """
+        return [self._timed(completion, row) for completion, row in paired(completions, rows)]
 
     def check_rows(self, rows: Iterable[Row]) -> list[RowProblem]:
         """Return the rows that cannot be graded, to be mended or dropped before training."""
@@ -192,7 +200,10 @@ class Reward:
             RewardWiringError: The pipeline changed the text before it came here.
             RewardHarnessError: The grader itself fails too often.
         """
-        rows = rows_of(self.columns_among(columns, len(completions)), completions, columns)
+        if isinstance(completions, str):
+            raise RewardRowError("completions must be a list with one entry a completion, not one text")
+        names = self.columns_among(columns, len(completions))
+        rows = rows_of(names, completions, columns, self.column_arguments())
         verdicts = self.grade_batch(completions, rows)
         self.log(verdicts, columns.get("log_extra"), columns.get("log_metric"))
         self._stop_when_broken(verdicts)
@@ -222,6 +233,21 @@ class Reward:
             if entry.init and entry.name != "name" and value != default:
                 found[entry.name] = value
         return found
+
+    def column_arguments(self) -> dict[str, str]:
+        """Return, by column, the argument that names it: `{"gold": "gold_column"}`."""
+        found: dict[str, str] = {}
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if isinstance(value, Reward):
+                found.update(value.column_arguments())
+            elif entry.name.endswith("_column") and value:
+                found[value] = entry.name
+        return found
+
+    def __repr__(self) -> str:
+        given = {**({"name": self.name} if self.name else {}), **self.arguments()}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
 
     def default_name(self) -> str:
         """Return the metric name used when none is given."""
@@ -265,10 +291,30 @@ class Reward:
             raise RewardWiringError(f"reward {self.__name__!r}: {lost.detail.get('problem', 'unknown')}")
 
 
+def paired(completions: Sequence[Completion], rows: Sequence[Row]) -> list[tuple[Completion, Row]]:
+    """Return each completion with its row.
+
+    Raises:
+        RewardRowError: There are more of the one than of the other.
+    """
+    if len(completions) != len(rows):
+        raise RewardRowError(f"{len(rows)} rows for {len(completions)} completions; give one row a completion")
+    return list(zip(completions, rows, strict=True))
+
+
 def rows_of(
-    names: Sequence[str], completions: Sequence[Completion], columns: Mapping[str, Any]
+    names: Sequence[str],
+    completions: Sequence[Completion],
+    columns: Mapping[str, Any],
+    arguments: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
     """Turn TRL's keyword lists into one row a completion, holding the named columns.
+
+    Args:
+        names: The columns to read.
+        completions: One entry a completion.
+        columns: TRL's keyword lists.
+        arguments: By column, the argument that could name another one.
 
     Raises:
         RewardRowError: A named column is absent, is no list, or has another length than `completions`.
@@ -276,8 +322,10 @@ def rows_of(
     for name in names:
         if name not in columns:
             known = ", ".join(sorted(key for key, value in columns.items() if isinstance(value, list | tuple)))
+            argument = (arguments or {}).get(name)
+            advice = f"; name the right one with {argument}=.." if argument else ""
             raise RewardRowError(
-                f"the data set has no column {name!r}{nearest(name, columns)}; columns: {known or 'none'}"
+                f"the data set has no column {name!r}{nearest(name, columns)}; columns: {known or 'none'}{advice}"
             )
         values = columns[name]
         if isinstance(values, str) or not isinstance(values, Sequence):

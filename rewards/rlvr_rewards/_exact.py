@@ -1,5 +1,6 @@
 """Is the answer, as a string, the expected one?"""
 
+import numbers
 import unicodedata
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -18,7 +19,7 @@ from rlvr_rewards._core import (
 )
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, kw_only=True, repr=False)
 class Exact(Reward):
     """1.0 when the last answer block equals the gold as a normalised string; otherwise 0.0.
 
@@ -67,7 +68,7 @@ class Exact(Reward):
     def judge_row(self, row: Row) -> str | None:
         """Refuse a gold that is missing, empty, or not text."""
         gold = row[self.gold_column]
-        if isinstance(gold, bool) or not isinstance(gold, str | int):
+        if isinstance(gold, bool) or not isinstance(gold, str | numbers.Integral):
             return f"the gold is {type(gold).__name__}, not text"
         return None if self._normal(str(gold)) else "the gold is empty"
 

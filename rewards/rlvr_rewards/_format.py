@@ -25,7 +25,7 @@ SILENT_COMPLETIONS = 256
 THINKING_KEYS = ("reasoning_content", "reasoning", "thinking")
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, kw_only=True, repr=False)
 class Format(Reward):
     """1.0 when the declared tags stand in order, each once, with nothing outside them; otherwise 0.0.
 

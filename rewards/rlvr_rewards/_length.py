@@ -18,7 +18,7 @@ from rlvr_rewards._core import (
 )
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class LengthPenalty(Reward):
     """Another reward, lowered for long correct answers, never to what a wrong answer can reach.
 
@@ -103,7 +103,7 @@ class LengthPenalty(Reward):
         return replace(verdict, score=lowered, reason="overlong", detail=detail)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class SoftOverlong(Reward):
     """A penalty for completions near or over the length limit, as in DAPO (arXiv 2503.14476, equation 13).
 

@@ -22,7 +22,7 @@ LABELS = ("json", "jsonc", "json5", "")
 MAX_STARTS = 64
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, kw_only=True, repr=False)
 class Schema(Reward):
     """1.0 when the completion is one JSON document that is valid under the schema; otherwise 0.0.
 

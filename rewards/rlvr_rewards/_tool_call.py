@@ -24,7 +24,7 @@ from rlvr_rewards._core import (
 Tools = dict[str, Mapping[str, Any]]
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, kw_only=True, repr=False)
 class ToolCall(Reward):
     """1.0 when the calls are exactly the expected ones; otherwise 0.0.
 
@@ -59,7 +59,7 @@ class ToolCall(Reward):
         [1.0, 0.0]
     """
 
-    syntax: str = "hermes"
+    syntax: Literal["hermes", "qwen_xml", "llama", "mistral", "openai"] = "hermes"
     coerce: bool = False
     defaults: Literal["fill", "keep"] = "fill"
     ordered: bool = False

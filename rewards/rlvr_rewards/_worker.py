@@ -42,8 +42,8 @@ class Worker:
         Args:
             task: Name of the task.
             payload: Plain JSON data for it.
-            seconds: Processor time after which the worker ends; it is killed after six times that in wall time. A gold has
-                processor time of its own on top.
+            seconds: Processor time after which the worker ends; it is killed after six times that in wall time. A gold
+                has processor time of its own on top.
 
         Returns:
             "done" and the result; "failed" and the error's text; "timeout" or "died" when this call ended the worker;

@@ -3,13 +3,13 @@
 import math
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-from rlvr_rewards._core import Completion, Reason, Reward, RewardSpecError, Row, Verdict, one_of, text_of
+from rlvr_rewards._core import Completion, Reason, Reward, RewardSpecError, Row, Verdict, one_of, paired, text_of
 from rlvr_rewards._program import extract
 from rlvr_rewards.sandbox import _advice, _judge, _plan, _probe
 from rlvr_rewards.sandbox._jobs import Limits
-from rlvr_rewards.sandbox._launch import LEVELS
+from rlvr_rewards.sandbox._launch import LEVELS, Level
 from rlvr_rewards.sandbox._plan import Style
 from rlvr_rewards.sandbox._pool import Pool, shared_pool
 
@@ -19,7 +19,7 @@ _REASONS: Mapping[_judge.How, Reason] = {
 }  # fmt: skip
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, kw_only=True, repr=False)
 class UnitTest(Reward):
     """Runs the program in a completion against the tests of its row.
 
@@ -58,21 +58,21 @@ class UnitTest(Reward):
         level: Use only this stack of protection; by default the strongest that works here.
     """
 
-    style: str = "assert"
+    style: Style = "assert"
     limit_s: float = 10.0
     partial: bool = False
     in_place: bool = False
     as_main: bool | None = None
-    pick: str = "last"
+    pick: Literal["last", "first"] = "last"
     languages: Sequence[str] = ("python", "py", "")
     fence: bool = True
     exit_zero: bool = True
-    trailing_whitespace: str = "ignore"
+    trailing_whitespace: Literal["ignore", "strict"] = "ignore"
     atol: float = 0.0
     memory_mb: int = 512
     packages: Sequence[str] = ()
     workers: int | None = None
-    level: str | None = None
+    level: Level | None = None
     style_column: str = ""
     tests_column: str = "tests"
 
@@ -133,7 +133,7 @@ class UnitTest(Reward):
         Raises:
             SandboxUnavailable: No protection works on this machine, so nothing was run.
         """
-        pairs = list(zip(completions, rows, strict=True))
+        pairs = paired(completions, rows)
         verdicts = [self._without_running(completion, row) for completion, row in pairs]
         places = [place for place, verdict in enumerate(verdicts) if verdict is None]
         if places:
@@ -188,7 +188,7 @@ class UnitTest(Reward):
                               self.atol)  # fmt: skip
 
     def _pool(self) -> Pool:
-        level = _probe.required(next((level for level in LEVELS if level == self.level), None))
+        level = _probe.required(self.level)
         return shared_pool(level, self.workers or _advice.workers_that_fit(int(self.memory_mb)), tuple(self.packages))
 
 

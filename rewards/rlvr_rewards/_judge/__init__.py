@@ -19,6 +19,7 @@ from rlvr_rewards._core import (
     after_thinking,
     nearest,
     one_of,
+    paired,
     text_of,
 )
 from rlvr_rewards._files import write_json
@@ -30,7 +31,7 @@ from rlvr_rewards._judge.families import families
 CONTROL = ("Name a prime number.", "7 is a prime number.")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Judge(Reward):
     """1.0 when a judge model says that the answer meets every criterion of a rubric; otherwise 0.0.
 
@@ -146,7 +147,7 @@ class Judge(Reward):
             served_model: Name that the server must give for its model; None accepts any.
         """
         with ThreadPoolExecutor(max_workers=self.client.concurrency) as pool:
-            one = [pool.submit(self._one, *pair, served_model) for pair in zip(completions, rows, strict=True)]
+            one = [pool.submit(self._one, *pair, served_model) for pair in paired(completions, rows)]
             return [future.result() for future in one]
 
     def served_model(self, row: Row) -> str:

@@ -3,9 +3,11 @@
 import functools
 import importlib.util
 import math
+import numbers
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
@@ -59,18 +61,18 @@ FIXED: dict[str, tuple[Any, ...]] = {
 }
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, kw_only=True, repr=False)
 class Math(Reward):
     """1.0 when the committed answer equals the gold as mathematics; otherwise 0.0.
 
     Formula: 1.0 if same(gold, answer), else 0.0. Numbers are compared exactly where they are rational and to 50 digits
     otherwise; functions at points where both sides are defined; sets, intervals, tuples, matrices and equations by
-    their parts; what this reader does not know by math-verify, in a process of its own that ends after 1 s of
-    computing.
+    their parts; what this reader does not know by math-verify, in a process of its own that ends when it has
+    computed for more than a second.
     Range: {0.0, 1.0}.
     How it is gamed: guessing where few answers are possible. Closed: several boxes side by side are a list, never the
-    one answer; the last number of a text is no answer; restating the question as a sum, an integral
-    or an equation that is still to be solved is wrong.
+    one answer; the last number of a text is no answer; restating the question is wrong: a sum, an integral, a greatest
+    common divisor or a maximum for a number, an equation that is still to be solved.
     None: the gold is missing, empty, beyond the limits, or cannot be read.
 
     Args:
@@ -98,15 +100,15 @@ class Math(Reward):
         [1.0, 0.0, 0.0]
     """
 
-    kind: str = "auto"
+    kind: Literal["auto", "choice", "word"] = "auto"
     rel_tol: float = 1e-6
     stop: Sequence[str] = ()
     case: bool = False
     units: Literal["strict", "ignore"] = "strict"
-    extract: str = "box_or_marker"
+    extract: Literal["box_or_marker", "box"] = "box_or_marker"
     answer_tag: str = ""
     box_commands: Sequence[str] = ("\\boxed", "\\fbox")
-    think: str = "after_last_close"
+    think: Literal["after_last_close", "keep"] = "after_last_close"
     max_nesting: int = 64
     gold_column: str = "gold"
     pick: str = "last"
@@ -176,16 +178,27 @@ class Math(Reward):
 
 def gold_text(value: Any) -> str | None:
     """Return the gold of a column as text: the last box or what follows `####` of a worked solution, else the whole."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
+    if isinstance(value, bool):
         return None
+    if isinstance(value, numbers.Integral):
+        return str(int(value))
+    if isinstance(value, numbers.Real | Decimal):
+        return number_text(value)
     if not isinstance(value, str):
-        return repr(value) if math.isfinite(value) else None
+        return None
     if "####" in value:
         return value.rpartition("####")[2].strip()
     if "\\boxed" in value or "\\fbox" in value:
         found = extract(value, stop=(), boxes=("\\boxed", "\\fbox"), boxes_only=True, keep_thinking=True)
         return found.text
     return value.strip()
+
+
+def number_text(value: numbers.Real | Decimal) -> str | None:
+    """Return a number of a column, also one of numpy or a Decimal, as text; None when it is not finite."""
+    if not math.isfinite(value):
+        return None
+    return str(value) if isinstance(value, Fraction | Decimal) else repr(float(value))
 
 
 @functools.lru_cache(maxsize=CACHED_GOLDS)
