@@ -186,6 +186,18 @@ def test_setup_keys_that_nothing_reads_are_reported() -> None:
     assert check({}, parse_setup({"hardware": {"num_processes": "eight"}})).unused_setup == ["hardware.num_processes"]
 
 
+def test_settings_of_accelerate_are_a_setup_as_they_are() -> None:
+    settings: Any = {
+        "compute_environment": "LOCAL_MACHINE",
+        "distributed_type": "DEEPSPEED",
+        "deepspeed_config": {"zero_stage": 3},
+        "num_processes": 8,
+    }
+    result = check({"per_device_train_batch_size": 1, "num_generations": 8}, parse_setup(settings))
+    assert result.unused_setup == [] and result.verdict == "ok"
+    assert result.effective and result.effective.batch and result.effective.batch.processes == 8
+
+
 @pytest.mark.parametrize(
     ("task", "tokens"),
     [

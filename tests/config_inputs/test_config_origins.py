@@ -133,7 +133,23 @@ VERL = "actor_rollout_ref:\n  rollout: {n: 8}\nalgorithm: {adv_estimator: grpo}\
 AXOLOTL = "base_model: Qwen/Qwen2.5-0.5B\nrl: grpo\ntrl: {beta: 0.1, num_generations: 4}\nmicro_batch_size: 4\n"
 
 
-@pytest.mark.parametrize(("text", "trainer"), [(SWIFT, "ms-swift"), (VERL, "verl"), (AXOLOTL, "axolotl")])
+LAUNCH = (
+    "compute_environment: LOCAL_MACHINE\ndistributed_type: DEEPSPEED\ndeepspeed_config: {zero_stage: 3}\n"
+    "machine_rank: 0\nnum_machines: 1\nnum_processes: 8\n"
+)
+ZERO = "zero_optimization: {stage: 3}\ntrain_micro_batch_size_per_gpu: auto\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "trainer"),
+    [
+        (SWIFT, "ms-swift"),
+        (VERL, "verl"),
+        (AXOLOTL, "axolotl"),
+        (LAUNCH, "give the file as setup"),
+        (ZERO, "as deepspeed"),
+    ],
+)
 def test_a_config_of_another_trainer_is_one_finding_that_names_it(text: str, trainer: str) -> None:
     found = findings(text, "c.yaml")
     assert [rule for rule, _ in found] == ["config-of-another-trainer"] and trainer in found[0][1]

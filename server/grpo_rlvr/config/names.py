@@ -191,6 +191,18 @@ FRAMEWORKS: tuple[Framework, ...] = (
         ("n_samples_per_prompt", "micro_train_batch_size", "micro_rollout_batch_size", "advantage_estimator"),
         ("rollout_batch_size", "pretrain", "prompt_data", "zero_stage", "init_kl_coef", "generate_max_len"),
     ),
+    Framework(
+        "accelerate",
+        ("compute_environment", "distributed_type", "main_training_function", "deepspeed_config"),
+        ("machine_rank", "rdzv_backend", "num_machines", "mixed_precision", "same_network", "downcast_bf16"),
+        "It is a setup: give the file as setup, or its content as launch.accelerate there.",
+    ),
+    Framework(
+        "DeepSpeed",
+        ("zero_optimization", "train_micro_batch_size_per_gpu"),
+        ("train_batch_size", "gradient_clipping", "steps_per_print", "wall_clock_breakdown"),
+        "GRPOConfig takes it, or its path, as deepspeed.",
+    ),
     Framework("NeMo RL", (), ("grpo", "policy", "loss_fn", "cluster")),
     Framework("LLaMA-Factory", ("finetuning_type",), ("stage", "template", "cutoff_len", "do_train")),
     Framework("MLX", ("num_lora_layers", "train_mode"), ("lora_rank", "lora_layers", "adapter_path", "iters")),

@@ -98,6 +98,8 @@ KNOWN: dict[str, dict[str, str]] = {
     "intent": {},
     "environment_factory": {},
 }  # fmt: skip
+# Keys that accelerate writes at the top of its settings: such a file states how a run is launched, as it is.
+ACCELERATE = frozenset({"compute_environment", "distributed_type"})
 # Free-form sections: their keys are the caller's own.
 FREE = frozenset({"peft_config", "trainer", "intent", "environment_factory"})
 
@@ -147,6 +149,8 @@ def parse_setup(raw: Any) -> Setup:
             where="argument 'setup'",
             remedy=f"Give an object with any of: {', '.join(KNOWN)}.",
         )
+    if ACCELERATE & raw.keys():
+        raw = {"launch": {"accelerate": raw}}
     unused: list[str] = []
     for key, value in raw.items():
         if key not in KNOWN:
