@@ -49,6 +49,34 @@ def clip_without_effect(config: ConfigView, facts: Facts, batch: Batch) -> Outco
 
 
 @rule(
+    "rollout-cut-by-update-uncorrected",
+    severity="warning",
+    trl=">=0.18,<0.20",
+    what="An update in the middle of a rollout, in a release that keeps the old log-probs for longer rollouts alone.",
+    why="The rest of such a rollout comes from the policy before the update and is trained as if from the one after: "
+    "every ratio counts as 1, unclipped. From 0.20 on the log-probs are kept.",
+    bad=Example({"gradient_accumulation_steps": 4, "steps_per_generation": 3}, {"versions": {"trl": "0.19.1"}}),
+    good=Example({"gradient_accumulation_steps": 4, "steps_per_generation": 2}, {"versions": {"trl": "0.19.1"}}),
+    sources=("huggingface/trl#3493", "trl wheels 0.18 to 0.20"),
+    fix_safety="Changes how many completions are made at once.",
+)
+def rollout_cut_by_update_uncorrected(config: ConfigView, facts: Facts, batch: Batch) -> Outcome:
+    if batch.iterations > 1 or batch.steps >= batch.accumulation or batch.accumulation % batch.steps == 0:
+        return PASS
+    return fail(
+        "steps_per_generation",
+        "gradient_accumulation_steps",
+        "generation_batch_size",
+        value=batch.steps,
+        message=f"{batch.accumulation} micro-steps an update are no multiple of {batch.steps} a rollout, and TRL "
+        f"{facts.versions.trl} corrects nothing there. Set steps_per_generation={batch.accumulation} or a divisor of "
+        "it.",
+        set={"steps_per_generation": batch.accumulation},
+        unset=("generation_batch_size",) if config.has("generation_batch_size") else (),
+    )
+
+
+@rule(
     "delta-below-upper-clip",
     severity="warning",
     trl=">=0.18",
@@ -208,6 +236,7 @@ def aggregation_of_one_reward(config: ConfigView, facts: Facts) -> Outcome:
 
 RULES = (
     clip_without_effect,
+    rollout_cut_by_update_uncorrected,
     delta_below_upper_clip,
     token_ratio_on_reused_moe_rollouts,
     router_loss_on_dense_model,
