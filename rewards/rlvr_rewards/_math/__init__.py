@@ -25,7 +25,7 @@ from rlvr_rewards._core import (
     text_of,
 )
 from rlvr_rewards._math import forms
-from rlvr_rewards._math.choice import choice_letter, gold_letter
+from rlvr_rewards._math.choice import choice_letter, gold_letter, lettered_gold
 from rlvr_rewards._math.compare import Policy, chain_is_true, same_answer
 from rlvr_rewards._math.equal import check_value
 from rlvr_rewards._math.extract import Extracted, extract
@@ -264,6 +264,9 @@ def _judged(kind: str, gold: str, found: Extracted, case: bool, policy: Policy, 
 
 
 def _compared(gold: str, found: Extracted, case: bool, policy: Policy, max_nesting: int) -> Verdict:
+    if (option := lettered_gold(gold)) is not None:
+        chosen = choice_letter(found.text) == option[0]
+        return _yes_or_no(True, {}) if chosen else _compared(option[1], found, case, policy, max_nesting)
     form, answer = _gold_form(gold), None
     try:
         answer = _answer_form(found, max_nesting)

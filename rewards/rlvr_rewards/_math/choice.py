@@ -21,6 +21,18 @@ def gold_letter(gold: str) -> str | None:
     return letter.upper() if len(letter) == 1 and letter.isascii() and letter.isalpha() else None
 
 
+# An option with its letter and its value, as contests write them: \\textbf{(A)}\\ 5.
+_LETTERED = re.compile(
+    r"(?:\\text\s*\{\s*\(?(?P<set>[A-J])[).:]+\s*\}|\((?P<plain>[A-J])\))\s*(?P<value>(?!\()[^\s,].*)"
+)
+
+
+def lettered_gold(gold: str) -> tuple[str, str] | None:
+    """Return the option letter and the value of a gold that gives both, or None."""
+    match = _LETTERED.fullmatch(normalise(gold))
+    return (match["set"] or match["plain"], match["value"]) if match else None
+
+
 def choice_letter(answer: str) -> str | None:
     """Return the one option letter that an answer begins with; its text may follow. None for none or several."""
     text = _plain(answer)

@@ -246,13 +246,40 @@ def _numbers(gold: Form, answer: Form, policy: Policy) -> bool:
 
 
 def _collections(gold: Form, answer: Form, policy: Policy) -> bool:
-    ours, theirs = members(gold), members(answer)
+    ours, theirs = (
+        _without_numbering(members(gold), members(answer)),
+        _without_numbering(members(answer), members(gold)),
+    )
+    if (in_order := _by_name(ours, theirs)) is not None:
+        return len(ours) == len(theirs) and all(same(a, b, policy) for a, b in in_order)
     if any(map(_is_set, (*ours, *theirs))) and not {gold.kind, answer.kind} <= {"list", "set", "union", "intersection"}:
         # A set that holds a set is neither that set nor what is in it.
         return False
     # A list of guesses is not the one answer; a repeated answer is.
     covered = all(_any(((a, b) for b in theirs), policy) for a in ours)
     return covered and all(_any(((a, b) for a in ours), policy) for b in theirs)
+
+
+def _without_numbering(forms: tuple[Form, ...], others: tuple[Form, ...]) -> tuple[Form, ...]:
+    """Return `x_1 = 2, x_2 = 3` as two values of x, where the other side writes them so."""
+    names, wanted = ([given[0] if (given := _assignment(form)) else "" for form in side] for side in (forms, others))
+    letter = names[0].partition("_")[0]
+    numbered = [f"{letter}_{place}" for place in range(1, len(names) + 1)]
+    if len(names) < 2 or names != numbered or set(wanted) != {letter}:
+        return forms
+    return tuple(replace(form, parts=(replace(form.parts[0], text=letter), *form.parts[1:])) for form in forms)
+
+
+def _by_name(gold: tuple[Form, ...], answer: tuple[Form, ...]) -> list[tuple[Form, Form]] | None:
+    """Return the members in pairs where one side names unknowns, as `a = 1, b = 2`, and the other gives bare values.
+
+    Bare values then stand in the order of the names. None where both sides have names, or neither has several.
+    """
+    named, bare = (gold, answer) if any(form.kind == "equation" for form in gold) else (answer, gold)
+    letters = [given[0].partition("_")[0] for form in named if (given := _assignment(form)) is not None]
+    if len(letters) < len(named) or len(set(letters)) < 2 or any(form.kind == "equation" for form in bare):
+        return None
+    return list(zip(gold, answer, strict=False))
 
 
 def _is_set(form: Form) -> bool:
@@ -330,26 +357,20 @@ def _equations(gold: Form, answer: Form, policy: Policy) -> bool:
         return True
     left, right = _assignment(gold), _assignment(answer)
     if gold.kind != "equation":
-        return right is not None and any(same(gold, value, policy) for value in right[1])
+        values = right[1] if right is not None else zeros.asked_value(gold, answer)
+        return any(same(gold, value, policy) for value in values)
     if answer.kind != "equation":
         return left is not None and any(same(value, answer, policy) for value in left[1])
     if left is not None and right is not None and left[0] == right[0]:
         return any(same(value, given, policy) for value in left[1] for given in right[1])
     if left is not None and right is not None and (renamed := _same_argument(gold, answer)) is not None:
         return same(gold.parts[-1], renamed, policy)
-    if left is not None and _is_solved(gold):
+    if left is not None and zeros.is_solved(gold):
         # An equation that still has to be solved restates the question.
         return False
     if "\\in" in (*gold.marks, *answer.marks):
         return False
     return zeros.same_equation(gold, answer)
-
-
-def _is_solved(form: Form) -> bool:
-    """Return whether an equation gives one variable its value."""
-    named = next((part for part in form.parts if part.node is not None and part.node.op == "variable"), None)
-    others = [part for part in form.parts if part is not named]
-    return named is not None and all(part.node is not None and not terms.variables(part.node) for part in others)
 
 
 def _same_argument(gold: Form, answer: Form) -> Form | None:

@@ -88,6 +88,7 @@ _RENAMED = (
     (re.compile(r"\\(?:boxed|fbox|framebox)\s*\{"), "{"),
     # Marks behind an answer that say that it is done.
     (re.compile(r"\\(?:checkmark|blacksquare|square|qed|Box)(?![A-Za-z])|[✓✔✅∎■]"), ""),
+    (re.compile(r"\^\s*(?:\{\s*\\prime\s*\}|\\prime(?![A-Za-z]))"), "'"),
     (re.compile(r"\\lt(?![A-Za-z])"), "<"),
     (re.compile(r"\\gt(?![A-Za-z])"), ">"),
     (re.compile(r"\\neq(?![A-Za-z])"), r"\\ne "),

@@ -25,6 +25,17 @@ def operations(node: Node) -> set[str]:
     return {node.op}.union(*map(operations, node.args))
 
 
+def is_combination(node: Node) -> bool:
+    """Return whether a tree only adds up products of letters and whole factors, with no number by itself: 10a + b."""
+    if node.op in ("add", "negative"):
+        return all(map(is_combination, node.args))
+    if node.op == "multiply":
+        return any(map(is_combination, node.args)) and all(
+            arg.op == "number" or is_combination(arg) for arg in node.args
+        )
+    return node.op == "variable"
+
+
 def renamed(node: Node, old: str, new: str) -> Node:
     """Return a tree with one variable under another name."""
     if node.op == "variable" and node.name == old:

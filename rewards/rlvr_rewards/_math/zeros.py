@@ -1,4 +1,4 @@
-"""Equations and inequalities that say the same: terms moved over, or both sides times a constant."""
+"""Equations and inequalities as a whole: do they say the same, is one solved, what does one answer?"""
 
 from rlvr_rewards._math import equal, terms, unread
 from rlvr_rewards._math.form import Form
@@ -54,3 +54,19 @@ def _zero(form: Form) -> terms.Node | None:
 def flipped(sign: str) -> str:
     """Return the sign of a relation read from right to left."""
     return FLIPPED.get(sign, sign)
+
+
+def asked_value(gold: Form, answer: Form) -> tuple[Form, ...]:
+    """Return the number behind `m + n =` for a number that was asked for, else nothing."""
+    if gold.node is None or terms.variables(gold.node) or len(answer.parts) != 2 or "\\in" in answer.marks:
+        return ()
+    asked, value = answer.parts
+    plain = asked.node is not None and terms.is_combination(asked.node) and len(terms.variables(asked.node)) > 1
+    return (value,) if plain and value.node is not None and not terms.variables(value.node) else ()
+
+
+def is_solved(form: Form) -> bool:
+    """Return whether an equation gives one variable its value."""
+    named = next((part for part in form.parts if part.node is not None and part.node.op == "variable"), None)
+    others = [part for part in form.parts if part is not named]
+    return named is not None and all(part.node is not None and not terms.variables(part.node) for part in others)
