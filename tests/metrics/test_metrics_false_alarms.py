@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from grpo_rlvr.metrics import recommend
 from grpo_rlvr.metrics.context import read_context
 from grpo_rlvr.metrics.diagnose import QUIET, diagnose
 from grpo_rlvr.metrics.signals import Signals
@@ -98,3 +99,36 @@ def test_a_run_that_dies_is_seen_while_watching(simulate, rows_of):
     rows = rows_of(columns)
     first = next(seen for seen in range(10, 61, 5) if watch_rows(rows[:seen]).alarm)
     assert 40 < first <= 55
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"importance_sampling_level": "sequence"},
+        {"loss_type": "gspo"},
+        {"actor_rollout_ref.actor.policy_loss.loss_mode": "gspo"},
+        {"actor_rollout_ref": {"actor": {"policy_loss": {"loss_mode": "gspo"}}}},
+        {"advantage_estimator": "gspo"},
+        {},
+    ],
+)
+def test_the_clipped_share_of_gspo_is_no_mismatch(simulate, console, config):
+    columns = simulate(5, 60) | {"clip_ratio/region_mean": np.full(60, 0.2)}
+    columns["reward"] = np.linspace(0.3, 0.7, 60) + 0.01 * np.random.default_rng(0).normal(size=60)
+    answer = recommend(console(columns), config=config)
+    assert not {item.label for item in answer.labels} - {"healthy", "plateau"}
+
+
+def test_the_same_share_under_token_ratios_is_one(simulate, console):
+    columns = simulate(5, 60) | {"clip_ratio/region_mean": np.full(60, 0.2)}
+    answer = recommend(console(columns), config={"loss_type": "grpo"})
+    assert "offpolicy_mismatch" in {item.label for item in answer.labels}
+
+
+def test_options_of_another_trainer_are_read_nested_or_dotted():
+    nested = {"data": {"max_response_length": 900}, "actor_rollout_ref": {"rollout": {"n": 5}}}
+    dotted = {"data.max_response_length": 900, "actor_rollout_ref.rollout.n": 5}
+    for config in (nested, dotted):
+        context = read_context(config, None, None)
+        assert (context.cap, context.num_generations) == (900, 5)
+        assert context.given == config

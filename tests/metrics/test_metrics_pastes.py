@@ -255,3 +255,32 @@ def test_nan_in_kl_stays_an_alarm_while_the_reward_falls():
     swaps = zip(lines, COURSE, reversed(COURSE), strict=True)
     falling = [line.replace(f"'reward': {up}", f"'reward': {down}") for line, up, down in swaps]
     assert "divergence_nan" in [finding.label for finding in recommend("\n".join(falling)).labels]
+
+
+def test_a_metric_by_its_path_is_read_beside_what_somebody_says_of_it():
+    text = (
+        "- **actor/entropy: 0.17** - how random\n- **actor/grad_norm: 0.6** (its size)\n- **critic/score/mean: 0.93**\n"
+    )
+    log = parse(text)
+    assert log.rows == 1
+    assert {name: float(log.series[name].values[0]) for name in ("entropy", "grad_norm", "reward")} == {
+        "entropy": 0.17, "grad_norm": 0.6, "reward": 0.93,
+    }  # fmt: skip
+
+
+def test_of_the_mean_and_bounds_of_a_run_the_mean_is_read():
+    text = (
+        "- rollout_corr/kl: mean=16.28 min=0.0003 max=17.38\n- actor/grad_norm: mean=5.99 min=0.36 max=9.61\n"
+        "- actor/lr: mean=1e-06 min=1e-06 max=1e-06\n"
+    )
+    log = parse(text)
+    assert log.rows == 1 and float(log.series["mismatch_kl"].values[0]) == 16.28
+    assert recommend(text).labels[0].label == "offpolicy_mismatch"
+
+
+def test_the_loss_of_a_wandb_export_is_the_loss_and_may_stand_alone():
+    text = "".join(f"step {n}: {{'train/loss': 0.1, 'train/grad_norm': 1.0}}\n" for n in range(3))
+    log = parse(text + "step 3: {'train/loss': nan}\n")
+    assert log.rows == 4 and log.series["loss"].nonfinite.count == 1
+    assert recommend(text + "step 3: {'train/loss': nan}\n").labels[0].label == "divergence_nan"
+    assert "loss" not in parse("{'train_runtime': 12.5, 'train_loss': nan, 'epoch': 1.0}\n").series

@@ -1,12 +1,17 @@
 """What the config and the setup say about a run, whatever framework they are written for."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from grpo_rlvr.models.setup import Setup
 
 NEWEST_TRL = (1, 16)
+# Options under which trainers name GSPO, whose ratios are of sequences.
+_NAMES_OF_A_LOSS = (
+    "loss_type", "loss_mode", "policy_loss", "policy_loss_type", "advantage_estimator", "adv_estimator", "variant",
+    "algorithm",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -34,24 +39,23 @@ def read_context(
     config: Mapping[str, Any] | None, setup: Setup | None, trl_version: str | None, frameworks: tuple[str, ...] = ()
 ) -> Context:
     """Read config and setup; unknown keys are nobody's fault here and are ignored."""
-    given = dict(config or {})
+    named = _by_every_name(config or {})
     setup = setup or Setup()
-    stated = trl_version or _text(given.get("trl_version")) or _text(setup.get("versions.trl"))
+    stated = trl_version or _text(named.get("trl_version")) or _text(setup.get("versions.trl"))
     version = _version(stated) or NEWEST_TRL
-    is_trl = _is_trl(given, frameworks)
-    loss = _loss_type(given, version, is_trl)
-    sequence = "sequence" in str(given.get("importance_sampling_level", "")) or any(
-        "gspo" in str(given.get(key, "")).lower()
-        for key in ("advantage_estimator", "loss_mode", "policy_loss.loss_mode", "variant")
+    is_trl = _is_trl(config or {}, frameworks)
+    loss = _loss_type(named, version, is_trl)
+    sequence = "sequence" in str(named.get("importance_sampling_level", "")) or any(
+        "gspo" in str(named.get(key, "")).lower() for key in _NAMES_OF_A_LOSS
     )
     return Context(
         trl=version,
         trl_stated=stated is not None,
         is_trl=is_trl,
-        given=given,
-        moe=_moe(given, setup),
+        given=dict(config or {}),
+        moe=_moe(named, setup),
         cap=_number(
-            given,
+            named,
             "max_completion_length",
             "max_response_length",
             "generate_max_len",
@@ -60,13 +64,36 @@ def read_context(
             "data.max_response_length",
             "max_tokens",
         ),
-        beta=_number(given, "beta", "kl_coef", "init_kl_coef", "kl_loss_coef"),
+        beta=_number(named, "beta", "kl_coef", "init_kl_coef", "kl_loss_coef"),
         loss_type=loss,
         sequence_level=sequence,
-        off_policy=_off_policy(given, is_trl),
-        learning_rate=_number(given, "learning_rate", "lr", "actor_learning_rate"),
-        num_generations=_number(given, "num_generations", "rollout.n", "n_samples_per_prompt", "n", "group_size"),
+        off_policy=_off_policy(named, is_trl),
+        learning_rate=_number(named, "learning_rate", "lr", "actor_learning_rate"),
+        num_generations=_number(named, "num_generations", "rollout.n", "n_samples_per_prompt", "n", "group_size"),
     )
+
+
+def _by_every_name(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config with each nested or dotted option also under the ends of its path, the shortest path first.
+
+    verl states `actor_rollout_ref.actor.policy_loss.loss_mode`, or the same as objects in each other.
+    """
+    paths = dict(_paths(config))
+    given = dict(config)
+    for path in sorted(paths, key=lambda path: path.count(".")):
+        parts = path.split(".")
+        for start in range(len(parts)):
+            given.setdefault(".".join(parts[start:]), paths[path])
+    return given
+
+
+def _paths(config: Mapping[str, Any], before: str = "", depth: int = 6) -> Iterator[tuple[str, Any]]:
+    for key, value in config.items():
+        path = f"{before}{key}"
+        if isinstance(value, Mapping) and depth:
+            yield from _paths(value, f"{path}.", depth - 1)
+        else:
+            yield path, value
 
 
 def _is_trl(given: Mapping[str, Any], frameworks: tuple[str, ...]) -> bool:

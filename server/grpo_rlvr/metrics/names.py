@@ -139,7 +139,10 @@ def meaning(column: str) -> Meaning | None:
             detail=inner.detail if inner else name,
             evaluation=True,
         )
-    for candidate in (*_candidates(name), normalise(_CAMEL.sub("_", column))):
+    # "train/loss" is the loss of a W&B export; "train_loss" is the mean that a run prints when it ends.
+    lowered = column.strip().lower()
+    bare = (normalise(lowered.removeprefix("train/")),) if lowered.startswith("train/") else ()
+    for candidate in (*bare, *_candidates(name), normalise(_CAMEL.sub("_", column))):
         if alias := _BY_NAME.get(candidate):
             if alias.quantity in ("reward", "entropy") and name.endswith("_max") and not candidate.endswith("_max"):
                 return Meaning("other")  # the best answer of a batch says nothing of its mean

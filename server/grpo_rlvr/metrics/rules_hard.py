@@ -262,7 +262,10 @@ def offpolicy_mismatch(s: Signals, c: Context) -> LabelFinding | None:
         )
     if ess is not None and _recent(ess) < 0.3:
         facts.append(ess.evidence(f"effective sample size {_recent(ess):.2g}"))
-    if clip is not None and clip.n >= 3 and not c.sequence_level and clip.start > CLIP_FRAC_HIGH:
+    # Where nothing says whose ratios are clipped, GSPO's may be: with nothing else amiss that is no sign.
+    reward = s.get("reward")
+    explained = c.sequence_level or (not c.given and not facts and reward is not None and reward.direction == "up")
+    if clip is not None and clip.n >= 3 and not explained and clip.start > CLIP_FRAC_HIGH:
         facts.append(
             clip.evidence(
                 f"{clip.start:.0%} of the tokens are clipped from the first rows on: no small update does that"

@@ -56,6 +56,14 @@ _BULLET = re.compile(
 _LONE_PAIR = re.compile(
     rf"^\s*(?:wandb:\s+)?([A-Za-z_][\w/.@ -]*?)\s*[:=]?\s+({NUMBER}|nan|-?inf){_PLUS_MINUS}%?\s*$", re.IGNORECASE
 )
+# "- **actor/entropy: 0.17** - what it means": a metric by its path, and what somebody says of it.
+_TOLD = re.compile(
+    rf"^\s*[•*·-]\s*([A-Za-z_][\w.@-]*(?:/[\w.@()-]+)+)\s*:\s*({NUMBER}|nan|-?inf)\s*[-–—(（,;].*$", re.IGNORECASE
+)
+# "actor/grad_norm: mean=5.9 min=0.3 max=9.6": the mean of a run's rows stands for it.
+_STATED_MEAN = re.compile(
+    rf"^\s*(?:[•*·-]\s*)?([A-Za-z_][\w/.@()-]*)\s*[:=]\s*mean\s*[=:]\s*({NUMBER}|nan|-?inf)(?=[\s,;|]|$)", re.IGNORECASE
+)
 STEP_HEADING = re.compile(
     r"=+\s*Step\s+(\d+)\s*/\s*\d+|^\W*(?:step|iteration|iter)\s+(\d+)\s*(?:(?:/|of)\s*\d+)?\s*:?\W*$", re.IGNORECASE
 )
@@ -236,7 +244,8 @@ def prefix_step(line: str) -> float | None:
 
 def lone_pair(line: str) -> tuple[str, str] | None:
     """Return one metric that stands alone on its line, as `• Avg Reward: 0.41` or `reward: 0.41`."""
-    found = _BULLET.match(line) or _LONE_PAIR.match(line)
+    line = line.replace("**", "")
+    found = _BULLET.match(line) or _LONE_PAIR.match(line) or _STATED_MEAN.match(line) or _TOLD.match(line)
     # A number among the words is a value of another name: the line is not one metric.
     return (found[1].strip(), found[2]) if found and not re.search(r"\s[-+]?\d[\d.]*\s", found[1]) else None
 
