@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from grpo_rlvr.errors import InputError
-from grpo_rlvr.inspection.scoring import MARK, Limits
+from grpo_rlvr.inspection.channel import Limits
 from grpo_rlvr.workspace import Workspace
 
 REWARDS = """
@@ -107,13 +107,13 @@ def reward_file(workspace: Workspace) -> Path:
     return path
 
 
-def started_by_us() -> list[int]:
-    """Return the processes that a scoring of this test process started and left."""
+def holding(mark: str) -> list[int]:
+    """Return the processes with a mark in their environment: other tests score on this machine at the same time."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             try:
-                if f"{MARK}=".encode() in (entry / "environ").read_bytes():
+                if mark.encode() in (entry / "environ").read_bytes():
                     found.append(int(entry.name))
             except OSError:
                 continue
@@ -134,10 +134,12 @@ def test_a_breaking_reward_is_named_and_the_next_one_is_still_scored(
     assert result.route.route == "unknown" or kind == "infinite"
 
 
-def test_no_process_of_a_reward_outlives_the_scoring(sums: list[dict[str, Any]], score: Callable[..., Any]) -> None:
-    before = set(started_by_us())
+def test_no_process_of_a_reward_outlives_the_scoring(
+    sums: list[dict[str, Any]], score: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STARTED_BY", str(tmp_path))
     score(sums[:5], "r.py:leaves_a_daemon", "r.py:kills_its_parent", limits=QUICK)
-    assert set(started_by_us()) - before == set()
+    assert holding(f"STARTED_BY={tmp_path}") == []
 
 
 def test_a_broken_reward_closes_the_gate_even_when_a_person_read_everything(

@@ -39,7 +39,7 @@ def answers(rate: float, prompts: int, each: int) -> Rows:
     """Return samples of which a share, the same in every prompt, says yes."""
     yes = round(rate * each)
     return [
-        {"prompt": f"p{p}", "completion": f"{'yes' if i < yes else 'no'} {p} {i}", "gold": str(p)}
+        {"prompt": f"p{p}", "completion": f"{'yes' if i < yes else 'no'} p{p} {i}", "gold": str(p)}
         for p in range(prompts)
         for i in range(each)
     ]

@@ -208,14 +208,17 @@ def score(result: ScoreResult) -> None:
     console.print(
         f"route [bold]{route.route}[/]: success {share(route.success_rate)}. {escape(route.why)} {escape(route.next)}"
     )
-    table(("reward", "weight", "mean", "floor", "ceiling", "distinct", "ungraded", "errors", "ms"), (
+    table(("reward", "weight", "mean", "floor", "ceiling", "levels", "None", "errors", "ms"), (
         (r.name, number(r.weight), number(r.mean), number(r.floor_share), number(r.ceiling_share), r.distinct,
          r.ungraded, r.errors, number(r.ms_per_sample)) for r in result.rewards
     ))  # fmt: skip
-    console.print(f"{result.groups.count} prompts; groups without gradient {share(result.groups.no_gradient_share)}")
-    audit(result.audit, only_bad=True)
+    for reward in (reward for reward in result.rewards if reward.reasons):
+        counts = ", ".join(f"{reason} {count}" for reason, count in reward.reasons.items())
+        console.print(escape(f"{reward.name}: {counts}"))
     _lines("Errors", (f"{e.reward}: {e.kind}: {e.message} (row {e.row})" for e in result.errors))
     _lines("Notes", result.notes)
+    console.print(f"{result.groups.count} prompts; groups without gradient {share(result.groups.no_gradient_share)}")
+    audit(result.audit, only_bad=True)
     read = f"grpo-rlvr read {result.reading_id}"
     first = "" if route.route == "grpo" else "what the route says; to read all the same: "
     console.print(f"Next: {first}{read}")

@@ -62,6 +62,11 @@ def _last(text: str, gold: str) -> int | None:
     return found[-1] if found else None
 
 
+def stands_in(text: str, gold: str) -> bool:
+    """Return whether a right answer stands in a text as a whole word."""
+    return _last(text, gold) is not None
+
+
 def message_text(completion: Any) -> str:
     """Return the text that the model wrote last: the content of the last message of a chat completion."""
     if isinstance(completion, str):

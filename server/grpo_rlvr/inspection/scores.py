@@ -9,13 +9,15 @@ from grpo_rlvr.errors import InputError
 from grpo_rlvr.inspection import audit as auditing
 from grpo_rlvr.inspection import selection, summary
 from grpo_rlvr.inspection.batch_checks import reads_row
+from grpo_rlvr.inspection.channel import Limits
 from grpo_rlvr.inspection.gate import reward_digest
 from grpo_rlvr.inspection.judging import Judge, Scores, deciding, range_of
 from grpo_rlvr.inspection.opening import OPENING
 from grpo_rlvr.inspection.policy import policy_in_force
 from grpo_rlvr.inspection.samples import CHARACTERS_A_TOKEN, Samples, load_samples
-from grpo_rlvr.inspection.scoring import Called, Limits, RewardChild
+from grpo_rlvr.inspection.scoring import Called, RewardChild
 from grpo_rlvr.inspection.store import ReadingStore, now
+from grpo_rlvr.inspection.unrewarded import unrewarded, without_never
 from grpo_rlvr.interpreter import Interpreter, training_interpreter
 from grpo_rlvr.models.common import RewardSpec
 from grpo_rlvr.models.reading import GatePolicy
@@ -177,6 +179,7 @@ def _result(reading_id: str, scored: Scored, found: auditing.Found, config: Mapp
     totals = [judge.total(scores) for scores in rows]
     rewarded = [judge.rewarded(scores) for scores in rows]
     broken = [name for i, name in enumerate(scored.names) if judge.weights[i] > 0 and scored.calls[i].broken]
+    nothing = unrewarded(scored.samples, scored.calls, judge, scored.names, rewarded)
     return ScoreResult(
         reading_id=reading_id,
         samples=len(rows),
@@ -186,10 +189,10 @@ def _result(reading_id: str, scored: Scored, found: auditing.Found, config: Mapp
         ],
         composite=summary.composite(totals, judge, scored.names, scored.samples),
         groups=summary.groups(scored.samples, totals, rewarded, config),
-        route=_route(summary.route(scored.samples, rewarded, broken), found.audit),
+        route=without_never(_route(summary.route(scored.samples, rewarded, broken), found.audit), nothing),
         audit=found.audit,
         errors=scored.errors,
-        notes=_notes(scored, config) + summary.overlap(totals, rewarded),
+        notes=nothing.notes + _notes(scored, config) + summary.overlap(totals, rewarded),
     )
 
 

@@ -129,27 +129,29 @@ class Caller:
             given = _picked(given, request["rows"])
         before, count = json.dumps(given), len(given["prompts"])
         logged: dict[str, Any] = {}
-        extra: dict[str, int] = {}
+        extra: dict[str, list[Any]] = {}
         arguments = dict(given["columns"])
         arguments["trainer_state"] = SimpleNamespace(**self.state)
-        arguments["log_extra"] = lambda column, values: extra.update({str(column): len(values)})
+        arguments["log_extra"] = lambda column, values: extra.setdefault(str(column), []).extend(values)
         arguments["log_metric"] = lambda name, value: logged.update({str(name): float(value)})
         self.forks = 0
         started = time.perf_counter()
+        reward = self.rewards[request["reward"]]
         with _reporting("raised"):
-            answer = _await(self.rewards[request["reward"]], given, arguments)
+            answer = _await(reward, given, arguments)
         seconds = time.perf_counter() - started
         if _gone(self.parent):
             raise Broken("died", "killed its parent process")
         scores = _as_scores(answer, count)
+        _check_extra(extra, count)
         changed = json.dumps(given, default=repr) != before
         finite = {name: value for name, value in logged.items() if math.isfinite(value)}
-        extra_lengths = {name: length for name, length in extra.items() if length != len(scores)}
         return {
             "scores": scores,
             "seconds": seconds,
             "logged": finite,
-            "extra": extra_lengths,
+            # A reward of the library says of each completion why it got its score.
+            "reasons": [str(reason) for reason in extra.get(f"{reward.__name__}_reason", [])],
             "mutated": changed,
             "forks": self.forks,
         }
@@ -202,6 +204,15 @@ def _as_scores(answer: Any, expected: int) -> list[Any]:
     if len(values) != expected:
         raise Broken("wrong_length", f"returned {len(values)} scores for {expected} completions")
     return [_as_score(value) for value in values]
+
+
+def _check_extra(extra: dict[str, list[Any]], expected: int) -> None:
+    """Refuse columns that would not fit into TRL's table of completions: logging it would end the run."""
+    for column, values in extra.items():
+        if len(values) != expected:
+            raise Broken(
+                "wrong_length", f"logged {len(values)} values of {column!r} by log_extra for {expected} completions"
+            )
 
 
 def _as_score(value: Any) -> Any:

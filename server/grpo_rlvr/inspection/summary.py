@@ -14,6 +14,8 @@ from grpo_rlvr.models.score import Composite, Groups, PredictedSignal, PromptSum
 GROUP_SIZES = (2, 4, 8, 16, 32)
 # Below this many prompts listed, a person can look at each; more would drown the answer.
 LISTED = 20
+# A reward that names more reasons than this gives no classes but texts.
+REASONS = 20
 # With no success at all the true rate may still be this high; above it more samples are needed before saying "never".
 CERTAIN = 0.1
 BINS = 10
@@ -41,6 +43,7 @@ def reward_score(name: str, judge: Judge, index: int, called: Called, reads_row:
         distinct=len({round(v, 9) for v in values}),
         ms_per_sample=called.seconds * 1000 / len(called.scores) if n else None,
         reads_row=reads_row,
+        reasons=dict(Counter(called.reasons).most_common(REASONS)),
         logged=dict(called.logged),
     )
 

@@ -59,6 +59,10 @@ class RewardScore(Model):
     reads_row: bool | None = Field(
         description="Whether the score depends on the row's columns: false for pure format rewards, null when unknown."
     )
+    reasons: dict[str, int] = Field(
+        default_factory=dict,
+        description="How many samples got each reason, most frequent first; empty if it gives none.",
+    )
     logged: dict[str, Any] = Field(default_factory=dict, description="Metrics it sent through log_metric (last value).")
 
 

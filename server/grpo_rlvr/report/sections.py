@@ -143,8 +143,10 @@ def route_section(facts: Facts) -> Section | None:
         ),
     )
     held = sum(attack.outcome == "held" for attack in score.audit.attacks)
+    notes = "".join(f"<li>{prose(note)}</li>" for note in score.notes)
+    notes = f"<ul>{notes}</ul>" if notes else ""
     html = (
-        f"<p>{prose(score.route.why)} {prose(score.route.next)}</p>{rewards}"
+        f"<p>{prose(score.route.why)} {prose(score.route.next)}</p>{rewards}{notes}"
         f"<p>{score.groups.count} prompts; groups that would give no gradient: "
         f"{share(score.groups.no_gradient_share)}.</p>"
         f"<p>Audit: {held} attacks held, {len(broken)} did not. "

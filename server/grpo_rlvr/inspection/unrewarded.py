@@ -1,0 +1,105 @@
+"""Why samples earned nothing: the reasons that rewards give, and right answers that stand in them all the same."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from grpo_rlvr.inspection.judging import Judge
+from grpo_rlvr.inspection.references import gold_texts, message_text, stands_in
+from grpo_rlvr.inspection.samples import Samples
+from grpo_rlvr.inspection.scoring import Called
+from grpo_rlvr.models.score import Route
+
+# Reasons that tell of a completion's form and leave open whether its answer is right: what they say, and what to do.
+FORM = {
+    "no_answer": (
+        "hold no answer where it looks for one",
+        "Ask in the prompt for the form that it reads (references/reward-details.md), or tell it by its arguments "
+        "where answers stand.",
+    ),
+    "bad_format": (
+        "do not have the declared structure",
+        "Show the structure in the prompt; where the chat template writes the opening tag, set prefilled=true.",
+    ),
+    "not_json": ("hold no valid JSON", "Ask for one JSON document, and leave it room below the completion cap."),
+    "hedge": ("give several answers where one is asked for", "Ask for one final answer."),
+}
+# Share of all samples from which a reason is worth a note, and from which the success rate says nothing.
+NOTED, BLIND = 0.25, 0.5
+# The right answer counts as seen where this much more of the unrewarded samples hold their own than another row's.
+EXCESS = 0.2
+EXCERPT = 120
+
+
+@dataclass(frozen=True)
+class Unrewarded:
+    """What is known of samples that earned nothing.
+
+    Args:
+        notes: One sentence a finding, with numbers, an example and what to do.
+        blind: Why the success rate may say nothing about the model; empty where it does.
+    """
+
+    notes: list[str]
+    blind: str
+
+
+def unrewarded(
+    samples: Samples, calls: Sequence[Called], judge: Judge, names: Sequence[str], rewarded: Sequence[bool | None]
+) -> Unrewarded:
+    """Return why samples earned nothing, as far as reasons and reference columns tell."""
+    notes, blind = [], ""
+    for index in judge.primary:
+        for reason, (meaning, advice) in FORM.items():
+            rows = [row for row, given in enumerate(calls[index].reasons) if given == reason and not rewarded[row]]
+            if len(rows) < NOTED * len(samples.rows) or not rows:
+                continue
+            said = f"{len(rows)} of {len(samples.rows)} samples {meaning}"
+            notes.append(f"{names[index]}: {said} ({reason}), {_example(samples, rows)}.{_cut(samples, rows)} {advice}")
+            blind = said if len(rows) >= BLIND * len(samples.rows) else blind
+    if seen := _seen(samples, rewarded):
+        said = f"{len(seen)} of {len(samples.rows)} samples hold their right answer and earn nothing"
+        notes.append(
+            f"{said}, {_example(samples, seen)}. Read some: where they are right, the reward reads them wrongly."
+        )
+        blind = blind or said
+    return Unrewarded(notes, blind)
+
+
+def without_never(route: Route, found: Unrewarded) -> Route:
+    """Withdraw "never succeeds" where the form of the samples, or the reward, may be all that is wrong."""
+    if route.route != "sft_first" or not found.blind:
+        return route
+    return route.model_copy(
+        update={
+            "route": "unknown",
+            "why": f"{route.why} But {found.blind}, so whether the model never succeeds is not known.",
+            "next": "Do what the notes say, then sample and score again. If the model still cannot keep the form, "
+            "teach it by SFT.",
+        }
+    )
+
+
+def _seen(samples: Samples, rewarded: Sequence[bool | None]) -> list[int]:
+    """Return unrewarded rows that hold their right answer, if clearly more do than hold another row's by chance."""
+    golds = gold_texts(samples, rewarded)
+    rows = [row for row, outcome in enumerate(rewarded) if outcome is False and golds[row]]
+    distinct = list(dict.fromkeys(gold for gold in golds if gold))
+    if len(distinct) < 2 or not rows:
+        return []
+    own, other = [], 0
+    for row in rows:
+        text, gold = message_text(samples.rows[row]["completion"]), golds[row] or ""
+        next_gold = distinct[(distinct.index(gold) + 1) % len(distinct)]
+        own += [row] if stands_in(text, gold) else []
+        other += stands_in(text, next_gold)
+    return own if len(own) >= NOTED * len(samples.rows) and len(own) - other >= EXCESS * len(rows) else []
+
+
+def _example(samples: Samples, rows: Sequence[int]) -> str:
+    text = " ".join(message_text(samples.rows[rows[0]]["completion"]).split())
+    return f"e.g. sample {rows[0]}: {text[:EXCERPT]!r}"
+
+
+def _cut(samples: Samples, rows: Sequence[int]) -> str:
+    cut = sum(samples.rows[row].get("finish_reason") == "length" for row in rows)
+    return f" {cut} of them were cut at the length limit: raise max_completion_length first." if cut else ""

@@ -1,0 +1,77 @@
+"""Samples that earn nothing: the form may be all that is wrong, and the route must not blame the model."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from grpo_rlvr.workspace import Workspace
+
+Rows = list[dict[str, Any]]
+Score = Callable[..., Any]
+
+
+def bare(sums: Rows, answer: Callable[[dict[str, Any]], str]) -> Rows:
+    """Return the samples with an answer that no tag and no word marks."""
+    return [{**row, "completion": f"{answer(row)} it is"} for row in sums]
+
+
+def test_answers_that_a_reward_does_not_look_for_are_no_proof_of_a_weak_model(sums: Rows, score: Score) -> None:
+    result = score(bare(sums, lambda row: row["answer"]), "exact", columns={"answer": "gold"})
+    assert result.rewards[0].reasons == {"no_answer": 80}
+    assert result.route.route == "unknown" and result.route.success_rate.value == 0
+    assert "80 of 80 samples hold no answer where it looks for one" in result.route.why
+    form, seen = result.notes[:2]
+    assert form.startswith("exact: 80 of 80 samples hold no answer") and "e.g. sample 0: '" in form
+    assert seen.startswith("80 of 80 samples hold their right answer and earn nothing")
+
+
+def test_wrong_answers_without_a_form_say_nothing_of_right_ones(sums: Rows, score: Score) -> None:
+    result = score(bare(sums, lambda row: "3"), "exact", columns={"answer": "gold"})
+    assert result.route.route == "unknown"
+    assert not any("hold their right answer" in note for note in result.notes)
+
+
+def test_wrong_answers_in_their_form_are_a_model_that_never_succeeds(sums: Rows, score: Score) -> None:
+    rows = [{**row, "completion": "<think>.</think><answer>3</answer>"} for row in sums]
+    result = score(rows, "exact", columns={"answer": "gold"})
+    assert result.rewards[0].reasons == {"wrong": 80}
+    assert result.route.route == "sft_first"
+    assert not any("samples hold" in note for note in result.notes)
+
+
+def test_a_reward_that_misses_right_answers_is_found_out(sums: Rows, workspace: Workspace, score: Score) -> None:
+    code = (
+        "def bare(completions, answer, **kwargs):\n    return [float(c == a) for c, a in zip(completions, answer)]\n"
+    )
+    (workspace.root / "mine.py").write_text(code, encoding="utf-8")
+    result = score(sums, "mine.py:bare")
+    assert result.rewards[0].reasons == {}
+    assert result.route.route == "unknown" and "hold their right answer and earn nothing" in result.route.why
+
+
+def test_letters_that_stand_in_any_text_are_no_right_answers(workspace: Workspace, score: Score) -> None:
+    (workspace.root / "mine.py").write_text(
+        "def never(completions, **kwargs):\n    return [0.0] * len(completions)\n", encoding="utf-8"
+    )
+    text = "Of A, B, C and D I take none."
+    rows = [{"prompt": f"Question {n}", "completion": text, "answer": "ABCD"[n % 4]} for n in range(80)]
+    assert score(rows, "mine.py:never").route.route == "sft_first"
+
+
+def test_cut_samples_are_named_as_the_first_cause(sums: Rows, score: Score) -> None:
+    rows = [{**row, "completion": "<think>I wonder", "finish_reason": "length"} for row in sums]
+    note = score(rows, "exact", columns={"answer": "gold"}).notes[0]
+    assert "80 of them were cut at the length limit: raise max_completion_length first." in note
+
+
+@pytest.mark.parametrize("line", ["log_extra('seen', [1])", "log_extra('seen', row); log_extra('seen', row)"])
+def test_a_column_that_does_not_fit_the_table_is_an_error(
+    sums: Rows, workspace: Workspace, score: Score, line: str
+) -> None:
+    code = (
+        f"def mine(completions, log_extra, **kwargs):\n    row = [0] * len(completions)\n    {line}\n    return row\n"
+    )
+    (workspace.root / "mine.py").write_text(code, encoding="utf-8")
+    [error] = score(sums, "mine.py:mine").errors
+    assert error.kind == "wrong_length" and "values of 'seen' by log_extra for" in error.message
