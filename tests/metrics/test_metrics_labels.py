@@ -133,3 +133,19 @@ def test_columns_that_would_decide_are_named(simulate, console):
     answer = recommend(console(columns))
     assert "frac_reward_zero_std" in answer.labels[0].would_decide
     assert any("entropy" in text for text in answer.missing)
+
+
+def test_a_reward_that_falls_alone_stands_after_the_cause_that_is_named(simulate, console):
+    columns = simulate(2, 60) | {"completions/clipped_ratio": np.full(60, 0.8)}
+    columns["reward"] = np.linspace(0.5, 0.35, 60) + 0.01 * np.random.default_rng(1).normal(size=60)
+    found = recommend(console(columns)).labels
+    assert [item.label for item in found] == ["truncation", "divergence_nan"] and found[1].confidence == "low"
+
+
+def test_a_kl_that_grows_from_nothing_is_no_company_of_a_falling_reward(simulate, console):
+    columns = simulate(2, 60)
+    columns["reward"] = np.linspace(0.5, 0.35, 60) + 0.01 * np.random.default_rng(1).normal(size=60)
+    columns["kl"] = np.linspace(0.001, 0.02, 60)
+    assert recommend(console(columns)).labels[0].confidence == "low"
+    columns["kl"] = np.linspace(0.001, 2.0, 60)
+    assert recommend(console(columns)).labels[0].confidence != "low"

@@ -29,6 +29,8 @@ def diagnose(s: Signals, c: Context) -> list[LabelFinding]:
         else:
             same.evidence += result.evidence
     found = _routing(s, c, _absorbed(s, found))
+    # A reward that falls with nothing beside it is what follows from a cause, if one is named.
+    found.sort(key=lambda item: item.label == "divergence_nan" and item.confidence == "low")
     return found or [_quiet(s)]
 
 

@@ -2,6 +2,8 @@
 
 # Gradient norms and KL that no healthy run keeps (hard rules: no statistics needed).
 GRAD_EXPLODED, KL_EXPLODED, KL_HIGH = 1000.0, 100.0, 10.0
+# KL to the reference starts at 0 and grows in every run that learns; up to here its growth is no sign of anything.
+KL_USUAL = 0.1
 # Sampler and trainer: k3 KL is 1e-5..1e-3 for dense models and up to 1e-1 for a mixture of experts.
 MISMATCH_KL_DENSE, MISMATCH_KL_MOE = 0.01, 0.1
 # Share of clipped tokens that no ratio of a small update explains (sequence-level ratios clip 10-30 % by design).

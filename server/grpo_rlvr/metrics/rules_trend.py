@@ -2,7 +2,7 @@
 
 from grpo_rlvr.metrics.context import Context
 from grpo_rlvr.metrics.finding import finding
-from grpo_rlvr.metrics.limits import CUT_SHARE, GROWN, QUARTER, SATURATED, SPENT
+from grpo_rlvr.metrics.limits import CUT_SHARE, GROWN, KL_USUAL, QUARTER, SATURATED, SPENT
 from grpo_rlvr.metrics.signals import FEW, WEAK, Signal, Signals
 from grpo_rlvr.models.recommend import Confidence, Evidence, LabelFinding
 
@@ -112,6 +112,8 @@ def _leapt(s: Signals, name: str, times: float) -> Evidence | None:
 def _moved_away(s: Signals, name: str) -> Evidence | None:
     signal = s.get(name)
     if signal is None or not signal.enough or signal.start <= 0 or signal.ratio < 3.0:
+        return None
+    if name == "kl" and signal.end < KL_USUAL:
         return None
     return signal.evidence(
         f"{name} rises to {signal.ratio:.3g} times its start ({signal.start:.3g} to {signal.end:.3g})"
