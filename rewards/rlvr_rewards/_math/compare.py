@@ -12,6 +12,7 @@ from rlvr_rewards._math import arbitrary, counting, equal, forms, terms, unread,
 from rlvr_rewards._math.form import Form, members, names
 from rlvr_rewards._math.labels import is_label, label_text
 from rlvr_rewards._math.limits import MAX_COMPARISONS, MAX_LEVELS, NotUnderstood, TooLarge
+from rlvr_rewards._math.quantities import in_unit
 from rlvr_rewards._math.spans import as_interval, as_points, as_set, same_sets
 from rlvr_rewards._math.unread import Undecided
 
@@ -93,7 +94,7 @@ def same(gold: Form, answer: Form, policy: Policy) -> bool:
         # A set that is still to be worked out restates the question.
         return False
     if (ends := as_set(gold)) is not None and (others := as_set(answer)) is not None:
-        return same_sets(ends, others)
+        return same_sets(ends, others) and not (names(gold) and names(answer) - names(gold))
     if gold.kind in ("intersection", "difference") and (ends := as_set(gold)) is not None:
         return (points := as_points(answer)) is not None and same_sets(ends, points)
     return _by_kind(gold, answer, policy)
@@ -226,6 +227,7 @@ def _pairwise(gold: Form, answer: Form, policy: Policy) -> bool:
 
 
 def _numbers(gold: Form, answer: Form, policy: Policy) -> bool:
+    answer = in_unit(answer, gold.unit) if gold.unit else answer
     if gold.node is None or answer.node is None:
         return False
     if gold.base != answer.base and not (gold.base == 0 and answer.base == 10):

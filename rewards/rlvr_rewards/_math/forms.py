@@ -205,8 +205,8 @@ def _flat(forms: tuple[Form, ...]) -> list[Form]:
 
 def _plus_minus(text: str) -> Form | None:
     count = len(_EITHER.findall(text))
-    if not 0 < count <= MAX_SIGNS or (text.startswith("\\{") and outer_bracket(text)):
-        return None
+    if not 0 < count <= MAX_SIGNS or "\\{" in text:
+        return None  # the members of a set take their signs for themselves
     # Signs go together where one of them is turned over; otherwise each is chosen for itself.
     choices = ["+" * count, "-" * count] if "\\mp" in text else map("".join, product("+-", repeat=count))
     return Form("list", text, tuple(read_clean(_with_signs(text, signs)) for signs in choices))

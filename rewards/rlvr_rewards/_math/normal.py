@@ -264,7 +264,7 @@ def strip_marks(text: str) -> str:
             inner = text[len(opening) : len(text) - len(closing)]
             if len(text) > len(opening) + len(closing) and text.startswith(opening) and text.endswith(closing):
                 escaped = text.endswith("\\" + closing) and closing.startswith("$")
-                if opening not in inner and not escaped:
+                if opening not in inner.replace("\\$", "") and not escaped:
                     text = inner
                     break
     return text

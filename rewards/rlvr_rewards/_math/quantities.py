@@ -163,6 +163,15 @@ def _unit_behind(text: str) -> Form | None:
     return None
 
 
+def in_unit(form: Form, unit: str) -> Form:
+    """Return `10 J` as ten joules where that unit is expected; without it the letter is a variable."""
+    bare = _UNIT_BARE.fullmatch(form.text)
+    if form.unit or bare is None:
+        return form
+    found = _with_unit(form.text, bare["value"], flat_unit(bare["bare"]), products=True)
+    return found if found is not None and found.unit == unit else form
+
+
 def _with_unit(text: str, value: str, spelled: str, products: bool = False) -> Form | None:
     scale = _SCALE.fullmatch(spelled)
     inner, factor = _plain(value), None

@@ -166,7 +166,7 @@ FLIPPED = {"<": ">", ">": "<", "\\le": "\\ge", "\\ge": "\\le", "\\ne": "\\ne"}
 
 def _between(low: Form, high: Form, low_closed: bool, high_closed: bool) -> list[Span] | None:
     ends = _end(low), _end(high)
-    if ends[0] is None or ends[1] is None:
+    if ends[0] in (None, "+") or ends[1] in (None, "-"):
         return None
     span = (_side(ends[0], low_closed), _side(ends[1], high_closed))
     return [span] if _proper(span) else []

@@ -52,7 +52,12 @@ def same(gold: Form, answer: Form) -> bool:
     if not (_FORMULA.fullmatch(gold.text) and _FORMULA.fullmatch(answer.text)):
         return False
     ours, theirs = _letters(gold.text), _letters(answer.text)
-    bound = {letter for match in _BOUND.finditer(answer.text) for letter in match.groups() if letter}
+    bound, bound_in_gold = _bound(answer.text), _bound(gold.text)
+    if squeezed(gold.text) == squeezed(_rebound(answer.text, bound, bound_in_gold - theirs)):
+        return True
+    if (bound_in_gold - bound) & theirs:
+        # A letter that the gold binds is a free one here, as n in the limit of a_n for k.
+        return False
     # A formula in other unknowns is another formula; so is one that lacks all of the gold's.
     if theirs - ours - bound or (ours and not ours & theirs):
         return False
@@ -65,6 +70,17 @@ def same(gold: Form, answer: Form) -> bool:
 _BOUND = re.compile(r"\\(?:sum|prod|lim)\s*_\s*\{?\s*([A-Za-z])|d\s*([A-Za-z])(?![A-Za-z])")
 # Numbers from 100,000, exponents from 100 and towers of powers: summing or expanding these takes for ever.
 _HEAVY = re.compile(r"\d{6,}|\^\s*\{?\s*\d{3,}|\^\s*\{[^{}]*\^|10\s*\^\s*\{?\s*[5-9]")
+
+
+def _rebound(text: str, old: set[str], new: set[str]) -> str:
+    """Return a formula that binds one letter with another one in its place, as long as that is not in it."""
+    if len(old) != 1 or len(new) != 1:
+        return text
+    return re.sub(rf"(?<![A-Za-z\\]){min(old)}(?![A-Za-z])|(?<=(?<![A-Za-z\\])d){min(old)}(?![A-Za-z])", min(new), text)
+
+
+def _bound(text: str) -> set[str]:
+    return {letter for match in _BOUND.finditer(text) for letter in match.groups() if letter}
 
 
 def _letters(text: str) -> set[str]:
