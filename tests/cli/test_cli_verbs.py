@@ -113,6 +113,16 @@ def test_check_compares_releases_in_a_table_and_fails_where_one_of_them_does(
     assert "1.16.0 │ error │ ok │ removed-kwarg:" in one_line(capsys)
 
 
+def test_check_takes_what_a_script_gets_from_its_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "train.py").write_text("GRPOConfig(num_generations=args.g, loss_type=args.loss)", encoding="utf-8")
+    assert run(["check", "--config", "train.py", "--set", "num_generations=6", "loss_type=grpo", "--json"]) == 1
+    found = CheckResult.model_validate_json(capsys.readouterr().out)
+    assert [finding.value for finding in found.findings if finding.severity == "error"] == [8] and not found.unread
+    assert run(["check", "--config", "train.py", "--set", "num_generations=8", "--set", "loss_type=grpo"]) == 0
+    assert run(["check", "--config", "train.py", "--set", "num_generations=8", "--fix"]) == 2
+    assert "--set" in capsys.readouterr().err
+
+
 def test_memory_answers_with_and_without_a_solution(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["memory", "--config", "good.json", "--setup", "setup.json", "--json"]) in {0, 1}
     assert MemoryEstimate.model_validate_json(capsys.readouterr().out).peak_gb > 1
@@ -190,6 +200,7 @@ def test_explain_prints_a_rule(folder: Path, capsys: pytest.CaptureFixture[str])
         ["check", "--config", "nothing.json"],
         ["check", "--config", "."],
         ["check", "--config", "good.json", "--compare-versions", "all", "--format", "sarif"],
+        ["check", "--config", "good.json", "--set", "beta"],
         ["memory", "--config", "good.json", "--setup", "log.txt"],
         ["score", "--samples", "samples.jsonl", "--reward", "exat"],
         ["score", "--samples", "samples.jsonl", "--reward", "{broken"],

@@ -8,7 +8,10 @@ import pytest
 
 from grpo_rlvr.config import check, load_config
 from grpo_rlvr.errors import InputError
+from grpo_rlvr.models.check import CheckResult
 from grpo_rlvr.models.setup import parse_setup
+from grpo_rlvr.tools.check import check_config
+from grpo_rlvr.workspace import Workspace
 
 TRAIN = """\
 import os
@@ -385,3 +388,35 @@ def test_the_quantization_that_the_trainer_is_told_is_the_models() -> None:
     assert named["model"]["quantized"] == "4bit" and named["trainer"]["quantization_config"] == "bnb"
     # An object was quantized, or not, where it was loaded; the trainer does not read the argument then.
     assert "quantized" not in load_config(script.format(model="model"), "train.py").setup.get("model", {})
+
+
+ARGUED = """\
+import argparse
+from trl import GRPOConfig
+args = argparse.ArgumentParser().parse_args()
+GRPOConfig(num_generations=args.g, per_device_train_batch_size=args.b, max_prompt_length=64, beta=0.04)
+"""
+
+
+def told(tmp_path: Path, **values: Any) -> CheckResult:
+    (tmp_path / "train.py").write_text(ARGUED, encoding="utf-8")
+    return check_config(Workspace.open(tmp_path), values or None, path="train.py", trl_version="1.16.0")
+
+
+def test_values_of_the_command_line_make_what_a_script_leaves_open_known(tmp_path: Path) -> None:
+    open_ones = told(tmp_path)
+    assert open_ones.unread == ["num_generations", "per_device_train_batch_size"]
+    assert "batch-not-divisible-by-group" not in {finding.rule for finding in open_ones.findings}
+    result = told(tmp_path, num_generations=8, per_device_train_batch_size=6)
+    assert result.unread == [] and not any(note.startswith("num_generations") for note in result.notes)
+    found = next(finding for finding in result.findings if finding.rule == "batch-not-divisible-by-group")
+    assert found.line == 4 and result.effective and result.effective.batch
+    assert result.fixed_config["num_generations"] == 8
+
+
+def test_what_is_told_beside_a_script_wins_and_is_never_written_into_it(tmp_path: Path) -> None:
+    result = told(tmp_path, num_generations=8, per_device_train_batch_size=8, beta=0.0)
+    assert result.fixed_config["beta"] == 0.0 and "max_prompt_length" not in result.fixed_config
+    assert result.diff
+    added = [line for line in result.diff.splitlines() if line.startswith("+") and not line.startswith("+++")]
+    assert added == ["+GRPOConfig(num_generations=args.g, per_device_train_batch_size=args.b, beta=0.04)"]

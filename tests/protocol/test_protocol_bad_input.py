@@ -91,7 +91,6 @@ async def test_a_folder_instead_of_a_file(connect: Any, root: Path, tool: str) -
         {},
         {"config": [1]},
         {"config": "text"},
-        {"config": {}, "path": "config.json"},
         {"path": 7},
         {"config": {"a": 1}, "setup": []},
     ],

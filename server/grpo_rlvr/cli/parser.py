@@ -57,6 +57,10 @@ def _add_check_verbs(parsers: Any) -> None:
         one="an error or a warning was found",
     )
     _add_config(check, required=True)
+    check.add_argument(
+        "--set", metavar="NAME=VALUE", nargs="+", action="extend", default=[],
+        help="values that a script gets from its command line",
+    )  # fmt: skip
     check.add_argument("--from-version", metavar="V", help="list the defaults that changed since this TRL version")
     check.add_argument(
         "--compare-versions", metavar="V", nargs="+", action="extend",

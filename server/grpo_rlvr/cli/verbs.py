@@ -1,6 +1,7 @@
 """What each verb does: call the tool, print its answer, turn it into an exit code."""
 
 import argparse
+import json
 import sys
 import time
 from pathlib import Path
@@ -44,9 +45,17 @@ def check(options: argparse.Namespace) -> int:
             where="--compare-versions",
             remedy="Leave one of the two out.",
         )
+    if options.set and options.fix:
+        raise InputError(
+            "--fix writes into the file, and what --set tells stands on its command line",
+            where="--set",
+            remedy="Leave one of the two out.",
+        )
+    told = {name: _value(text) for name, text in map(_pair, options.set)}
     result = check_tools.check_config(
-        place, path=options.config, setup=_setup_file(place, options.setup), trl_version=options.trl_version,
-        from_version=options.from_version, compare_versions=options.compare_versions, deep=options.deep,
+        place, told or None, path=options.config, setup=_setup_file(place, options.setup),
+        trl_version=options.trl_version, from_version=options.from_version,
+        compare_versions=options.compare_versions, deep=options.deep,
     )  # fmt: skip
     if options.fix and result.diff:
         from grpo_rlvr.config import apply_diff
@@ -258,8 +267,16 @@ def _config_and_setup(place: Workspace, options: argparse.Namespace) -> tuple[di
 def _pair(text: str) -> tuple[str, str]:
     name, separator, target = text.partition("=")
     if not separator or not name or not target:
-        raise InputError(f"'{text}' is not FROM=TO", where="--column")
+        raise InputError(f"'{text}' is not NAME=VALUE", where="command line")
     return name, target
+
+
+def _value(text: str) -> Any:
+    """The JSON value of a text such as 8, true or [1.0, 0.5]; the text itself where it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def _wait(place: Workspace, run_id: str, *, quiet: bool) -> Any:

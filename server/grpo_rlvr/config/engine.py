@@ -108,7 +108,7 @@ def check(
         findings=sorted(findings, key=lambda finding: ORDER[finding.severity]),
         effective=_effective(inputs),
         fixed_config=fixed,
-        diff=_diff(loaded, fixed),
+        diff=_diff(loaded, given, fixed),
         defaults_changed=_changed_since(from_version, inputs) if from_version else [],
         unused_setup=[*setup.unused, *inputs.facts.unusable()],
         unread=sorted(unread),
@@ -298,13 +298,19 @@ def _effective(inputs: Inputs) -> Effective | None:
         return None
 
 
-def _diff(loaded: "LoadedConfig | None", fixed: Mapping[str, Any]) -> str | None:
+def _diff(loaded: "LoadedConfig | None", given: Mapping[str, Any], fixed: Mapping[str, Any]) -> str | None:
     if loaded is None:
         return None
+    # What the caller told beside the file stands on its command line and is not written into it.
+    own = loaded.config
+    told = {name for name, value in given.items() if name not in own or own[name] != value}
+    kept = {
+        name: own[name] if name in told else value for name, value in fixed.items() if name in own or name not in told
+    }
     # Only a file can be edited: a config given as data needs none of the readers.
     from grpo_rlvr.config.load_edit import unified_diff
 
-    return unified_diff(loaded, fixed)
+    return unified_diff(loaded, kept)
 
 
 def worst(findings: Sequence[Finding]) -> Any:

@@ -1,6 +1,7 @@
 """Configs as people have them: JSON, YAML, a TRL command-line YAML, a training script, a notebook."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -60,6 +61,12 @@ class LoadedConfig:
             cut = max(path.rfind("."), path.rfind("["))
             path = path[:cut] if cut > 0 else ""
         return None
+
+    def told(self, values: Mapping[str, Any]) -> "LoadedConfig":
+        """Return the same text with fields known that it leaves to its command line; `config` stays what it says."""
+        unread = {name: reason for name, reason in self.unread.items() if name not in values}
+        notes = tuple(note for note in self.notes if note.partition(":")[0] not in values)
+        return replace(self, unread=unread, notes=notes)
 
     def place(self, dotted: str) -> str:
         """Return `name:line`, or `name cell 3 line 2`, of a field; the name alone when nothing states it."""

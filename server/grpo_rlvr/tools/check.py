@@ -24,7 +24,11 @@ def check_config(
     workspace: Workspace,
     config: ConfigArgument = None,
     path: Annotated[
-        str | None, Field(description="File with the config instead: JSON, YAML, a training script (.py) or notebook.")
+        str | None,
+        Field(
+            description="File with the config: JSON, YAML, a training script (.py) or notebook. Values in `config` win "
+            "over it, such as those that a script gets from its command line."
+        ),
     ] = None,
     setup: SetupArgument = None,
     trl_version: TrlVersionArgument = None,

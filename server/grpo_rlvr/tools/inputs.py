@@ -45,17 +45,18 @@ def load_config_argument(
 ) -> "tuple[dict[str, Any], LoadedConfig | None]":
     """Return the config given inline or as a file, and what was read beside it from the file.
 
+    Values given inline beside a file win over it: they are what a script gets from its command line.
+
     Raises:
-        InputError: both or neither given, or a file that holds no config.
+        InputError: neither given, or a file that holds no config.
     """
-    if config is not None and path is not None:
-        raise InputError("both 'config' and 'path' are given", where="arguments", remedy="Give one of them.")
     if path is not None:
         from grpo_rlvr.config import load_config
 
         text = workspace.read_text(path, "path", max_bytes=MAX_CONFIG_BYTES)
         loaded = load_config(text, str(path), path=workspace.file(path, "path"))
-        return dict(loaded.config), loaded
+        told = config or {}
+        return {**loaded.config, **told}, loaded.told(told)
     if config is None and required:
         raise InputError(
             "no config given", where="arguments", remedy="Give 'config' as an object, or 'path' of a file."
