@@ -91,7 +91,7 @@ def check(result: CheckResult) -> None:
         _lines("\nWhat this config does", result.effective.summary)
     _releases(result)
     _lines("Defaults that changed", (_changed_default(change) for change in result.defaults_changed))
-    _lines("Could not be read statically", result.unread)
+    _lines("Could not be read statically (tell them with --set NAME=VALUE)", result.unread)
     _lines("Setup keys that nothing reads", result.unused_setup)
     _lines("Notes", result.notes)
     _waiting(result)

@@ -155,7 +155,10 @@ class CheckResult(Model):
     unused_setup: list[str] = Field(
         default_factory=list, description="Setup keys that nothing reads, or that hold no number where one is needed."
     )
-    unread: list[str] = Field(default_factory=list, description="Kwargs whose value could not be read statically.")
+    unread: list[str] = Field(
+        default_factory=list,
+        description="Kwargs whose value could not be read statically; state them in `config` beside `path`.",
+    )
     notes: list[str] = Field(
         default_factory=list, description="What reading the file converted or could not tell, such as YAML's 1e-6."
     )
