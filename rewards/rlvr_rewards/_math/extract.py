@@ -24,15 +24,19 @@ _ENDING = re.compile(
     r"<\|(?:im_end|im_start|eot_id|eom_id|endoftext|end_of_text|end|return)\|>|</s>|<end_of_turn>|<eos>"
 )
 _MARKER = re.compile(
-    r"(?:final\s+answers?\b[*_\s]*(?::|=|(?:is|are)\b)?|\banswers?\b[*_\s]*(?::|=|(?:is|are)\b))[*_\s]*:?[*_]*|\#{4}",
+    r"(?:final\s+answers?(?![A-Za-z])[*_\s]*(?::|=|(?:is|are)\b)?"
+    r"|(?<![A-Za-z])answers?(?![A-Za-z])[*_\s]*(?::|=|(?:is|are)\b))[*_\s]*:?[*_]*|\#{4}",
     re.IGNORECASE,
 )
 _BRACES = re.compile(r"\\.|[{}]", re.DOTALL)
 _INLINE = re.compile(r"\s*(\$\$.+?\$\$|\$(?:[^$\n\\]|\\[^\n])++\$|\\\(.+?\\\)|\\\[.+?\\\])", re.DOTALL)
 _SENTENCE_END = re.compile(
-    r"\.(?=\s|$)|(?<!\\)[!?](?=\s|$)|\n|,?\s(?:because|since)\b"
+    r"\.(?=\s|$)|(?<!\\)[!?](?=\s|$)|\n|,?\s\(?(?:because|since|as\s(?:shown|required|stated|above))\b"
+    r"|,\s(?:i\.e\.|that is)|;\s(?:this|that|it|so|hence|thus|therefore)\b"
     r"|,\s(?:I|so|which|as|where|in|for|with|making|meaning|giving|thus|hence|therefore|altogether|rounded|not)\b"
 )
+# A fence around the answer.
+_FENCE = re.compile(r"`{3,}[A-Za-z]*\n\s*")
 # A question that is denied at once is no answer.
 _DENIED = re.compile(r"\?\s+(?:no|nope|not|wait|hmm|actually|but)\b", re.IGNORECASE)
 # A sentence behind a marker that says at its end what the answer is, as in "the largest n is 34".
@@ -160,6 +164,7 @@ def _after_marker(text: str) -> Extracted:
     if last is None:
         return Extracted(reason="no_answer")
     rest = text[last.end() :].lstrip(" \t*_:=").lstrip()[: 2 * MAX_CHARACTERS]
+    rest = rest[fence.end() :] if (fence := _FENCE.match(rest)) else rest
     rest = _FILLER.sub("", rest, count=1) if _FILLER.match(rest) else rest
     if said := _SENTENCE.match(rest):
         rest = rest[said.end() :]
