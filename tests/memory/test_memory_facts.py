@@ -388,3 +388,8 @@ def test_a_config_json_that_is_none_is_one_clear_error(tmp_path: Path, content: 
     (tmp_path / "config.json").write_text(content, encoding="utf-8")
     with pytest.raises(InputError):
         resolve_facts(parse_setup({"model": {"path": "config.json"}}), Workspace.open(tmp_path))
+
+
+def test_the_vision_tower_beside_a_known_qwen3_5_is_said_not_to_be_counted() -> None:
+    answer = estimate({}, parse_setup({"model": {"name": "Qwen/Qwen3.5-9B"}, "hardware": {"gpu": "H100"}}))
+    assert "vision tower" in answer.notes[0]

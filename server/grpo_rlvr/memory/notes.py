@@ -27,6 +27,11 @@ def _architecture(plan: Plan) -> list[str]:
             "What a Mamba-2 mixer keeps for backward is taken as what attention keeps: true to size with the mamba-ssm "
             "kernels at best; without them it is far more."
         ]
+    if f.source.startswith("known model qwen3.5"):
+        return [
+            "The vision tower in Qwen3.5's checkpoints is not counted. AutoModelForCausalLM leaves it out; TRL, given "
+            "the model by name, loads it, and so does vLLM. The model's config.json as model.config counts it."
+        ]
     if f.counted_as_its_class:
         return []
     counted = "Its size is as stated; its layers are taken" if f.stated_params else "Its parameters are counted"
