@@ -30,12 +30,11 @@ from rlvr_rewards._math.compare import Policy, chain_is_true, same_answer
 from rlvr_rewards._math.equal import check_value
 from rlvr_rewards._math.extract import Extracted, extract
 from rlvr_rewards._math.form import Form
-from rlvr_rewards._math.limits import MAX_CHARACTERS, WORKER_SECONDS, NotUnderstood, TooLarge, Undefined
+from rlvr_rewards._math.limits import CACHED_GOLDS, MAX_CHARACTERS, WORKER_SECONDS, NotUnderstood, TooLarge, Undefined
 from rlvr_rewards._math.normal import nesting, normalise
 from rlvr_rewards._math.unread import Undecided, is_formula, squeezed
 
-# Golds repeat for every completion of a prompt, answers within a group; both caches hold small tuples and strings.
-CACHED_GOLDS = 4096
+# Answers repeat within a group; the cache holds small tuples and strings.
 CACHED_PAIRS = 16_384
 # A gold of more words is a sentence; comparing sentences letter by letter teaches nothing.
 MAX_WORDS = 8

@@ -1,7 +1,9 @@
 """Multiple choice: the option letter at the start of an answer."""
 
+import functools
 import re
 
+from rlvr_rewards._math.limits import CACHED_GOLDS
 from rlvr_rewards._math.normal import normalise
 
 _LEADING = re.compile(
@@ -27,6 +29,7 @@ _LETTERED = re.compile(
 )
 
 
+@functools.lru_cache(maxsize=CACHED_GOLDS)
 def lettered_gold(gold: str) -> tuple[str, str] | None:
     """Return the option letter and the value of a gold that gives both, or None."""
     match = _LETTERED.fullmatch(normalise(gold))

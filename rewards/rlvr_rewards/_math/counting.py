@@ -21,7 +21,7 @@ def counted(form: Form, other: Form) -> Form:
     Without a number beside it, C(1,2) is a point and P(1,2) a probability.
     """
     plain = other.kind == "number" and other.node is not None and not terms.variables(other.node)
-    if not plain or form.kind not in ("raw", "number"):
+    if not plain or form.kind not in ("raw", "number") or not any(letter in form.text for letter in "CPA"):
         return form
     text = form.text
     for pattern in _COUNTS:

@@ -20,6 +20,8 @@ MAX_BITS = 65_536
 MAX_FACTORIAL = 3000
 # Decimal exponents; beyond this a number is only known to be huge.
 MAX_EXPONENT = 10_000_000
+# Golds repeat for every completion of a prompt; what is read of them is small.
+CACHED_GOLDS = 4096
 # Processor seconds that the symbolic worker may take for one answer. Usual ones take a tenth, the first of an unusual
 # shape up to 0.7, and cores that share their caches with a trainer count more seconds for the same work.
 WORKER_SECONDS = 1.5

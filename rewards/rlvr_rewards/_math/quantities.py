@@ -36,6 +36,7 @@ _UNIT_BARE = re.compile(
 )
 # One part of a quantity in several units, and the units that go together in one.
 _TERM = re.compile(r"(?P<value>\d+(?:\.\d+)?)\s*(?P<unit>[A-Za-z]+\.?)\s*(?:,?\s*\band\b\s*|,\s*)?")
+_TWO_UNITS = re.compile(r"[A-Za-z].*\d.*[A-Za-z]")
 _COMPOUND_SCALES = (
     frozenset(("year", "month", "week", "day", "h", "min", "s")),
     *(frozenset(("mi", "yd", "ft", "in")), frozenset(("km", "m", "cm", "mm"))),
@@ -69,7 +70,7 @@ def read_number(text: str) -> Form | None:
 
 def read_compound(text: str) -> Form | None:
     """Read a quantity in several units, such as "3 hours and 20 minutes", as its parts in the order given."""
-    if len(text) > MAX_DIGITS or not re.match(r"\d", text):
+    if not text[:1].isdigit() or len(text) > MAX_DIGITS or _TWO_UNITS.search(text) is None:
         return None
     plain = re.sub(r"\s+", " ", re.sub(r"\\text\s*\{([^{}]*)\}", r" \1 ", text)).strip()
     found = list(_TERM.finditer(plain))
