@@ -130,6 +130,20 @@ def test_memory_answers_with_and_without_a_solution(folder: Path, capsys: pytest
     assert MemoryEstimate.model_validate_json(capsys.readouterr().out).solved is not None
 
 
+def test_facts_of_the_command_line_stand_over_the_setup_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["memory", "--model", "Qwen/Qwen2.5-7B-Instruct", "--gpu", "H100", "--json"]) == 1
+    assert MemoryEstimate.model_validate_json(capsys.readouterr().out).verdict == "does_not_fit"
+    asked = ["memory", "--setup", "setup.json", "--json"]
+    peaks = []
+    for more in ([], ["--model", "Qwen2.5-0.5B-Instruct"]):
+        assert run([*asked, *more]) == 0
+        peaks.append(MemoryEstimate.model_validate_json(capsys.readouterr().out).peak_gb)
+    # A third of the size; the card of the file still counts, or there would be no verdict.
+    assert peaks[1] < peaks[0] / 2
+    assert run([*asked, "--gpus", "0"]) == 2
+    assert "setup.hardware.gpus" in capsys.readouterr().err
+
+
 def test_score_routes_and_read_status_shows_a_closed_gate(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["score", "--samples", "samples.jsonl", "--reward", "exact", "--json"]) == 0
     scored = ScoreResult.model_validate_json(capsys.readouterr().out)

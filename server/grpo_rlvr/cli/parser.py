@@ -45,6 +45,9 @@ def _verb(
 def _add_config(parser: argparse.ArgumentParser, *, required: bool) -> None:
     parser.add_argument("--config", required=required, metavar="FILE", help="JSON, YAML, training script or notebook")
     parser.add_argument("--setup", metavar="FILE", help="JSON or YAML with model, hardware, dataset, rewards, ...")
+    parser.add_argument("--model", metavar="NAME", help="model.name of the setup: a name on the hub, or a folder")
+    parser.add_argument("--gpu", metavar="NAME", help="hardware.gpu of the setup, such as H100")
+    parser.add_argument("--gpus", type=int, metavar="N", help="hardware.gpus of the setup: how many")
     parser.add_argument("--trl-version", metavar="V", help="TRL version to judge for")
 
 

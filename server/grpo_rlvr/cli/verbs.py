@@ -53,7 +53,7 @@ def check(options: argparse.Namespace) -> int:
         )
     told = {name: _value(text) for name, text in map(_pair, options.set)}
     result = check_tools.check_config(
-        place, told or None, path=options.config, setup=_setup_file(place, options.setup),
+        place, told or None, path=options.config, setup=_stated_setup(place, options),
         trl_version=options.trl_version, from_version=options.from_version,
         compare_versions=options.compare_versions, deep=options.deep,
     )  # fmt: skip
@@ -261,7 +261,16 @@ def _setup_file(place: Workspace, path: str | None) -> Any:
 
 def _config_and_setup(place: Workspace, options: argparse.Namespace) -> tuple[dict[str, Any], Setup]:
     config, loaded = load_config_argument(place, None, options.config, required=False)
-    return config, load_setup(_setup_file(place, options.setup), loaded.setup if loaded else None)
+    return config, load_setup(_stated_setup(place, options), loaded.setup if loaded else None)
+
+
+def _stated_setup(place: Workspace, options: argparse.Namespace) -> Any:
+    """The setup file, with what the command line says on top; None without either."""
+    written = _setup_file(place, options.setup)
+    said = {"model": {"name": options.model}, "hardware": {"gpu": options.gpu, "gpus": options.gpus}}
+    said = {section: {k: v for k, v in facts.items() if v is not None} for section, facts in said.items()}
+    said = {section: facts for section, facts in said.items() if facts}
+    return dict(load_setup(said, load_setup(written).sections).sections) if said else written
 
 
 def _pair(text: str) -> tuple[str, str]:
