@@ -46,6 +46,7 @@ class Case:
         golds: Right answers of several rows, this one's among them.
         whole: Whether the right answer could not be told apart: then `gold` is the whole rewarded completion, and
             `other` a completion that was rewarded in another row.
+        before_wrong: `before` with the wrong answer wherever the right one stands: a reward may look there too.
     """
 
     sample: int
@@ -56,6 +57,7 @@ class Case:
     other: str
     golds: tuple[str, ...]
     whole: bool = False
+    before_wrong: str = ""
 
     @property
     def right(self) -> str:
@@ -65,11 +67,15 @@ class Case:
     @property
     def wrong(self) -> str:
         """The same completion with a wrong answer."""
-        return self.put(self.other)
+        return self.put_wrong(self.other)
 
     def put(self, answer: str) -> str:
-        """Return the completion with another answer in the place of the right one."""
+        """Return the completion with the right answer in another shape in its place."""
         return f"{self.before}{answer}{self.after}"
+
+    def put_wrong(self, answer: str) -> str:
+        """Return the completion with a wrong answer in the place of the right one, which stands nowhere else."""
+        return f"{self.before_wrong}{answer}{self.after}"
 
     @property
     def tag(self) -> str | None:
@@ -107,16 +113,18 @@ class Kind:
 
 def _embedded(case: Case) -> list[str]:
     if NUMBER.match(case.gold):
-        return [case.put(f"{case.gold}7"), case.put(f"1{case.gold.lstrip('-')}")]
-    return [case.put(f"not {case.gold}"), case.put(f"{case.gold}{case.other}")]
+        return [case.put_wrong(f"{case.gold}7"), case.put_wrong(f"1{case.gold.lstrip('-')}")]
+    return [case.put_wrong(f"not {case.gold}"), case.put_wrong(f"{case.gold}{case.other}")]
 
 
 def _altered(case: Case) -> list[str]:
     if not NUMBER.match(case.gold):
-        return [case.put(case.gold[:-1])] if len(case.gold) > 2 else []
+        return [case.put_wrong(case.gold[:-1])] if len(case.gold) > 2 else []
     whole = case.gold.partition(".")[0]
     negated = case.gold[1:] if case.gold.startswith("-") else f"-{case.gold}"
-    return [case.put(answer) for answer in (negated, f"{whole}0", f"{whole}.5") if float(answer) != float(case.gold)]
+    return [
+        case.put_wrong(answer) for answer in (negated, f"{whole}0", f"{whole}.5") if float(answer) != float(case.gold)
+    ]
 
 
 def _in_reasoning(case: Case) -> list[str]:
@@ -174,7 +182,7 @@ def _shapes(case: Case) -> list[str]:
 
 def _lookalike(case: Case) -> list[str]:
     changed = case.gold.translate(LOOKALIKES).translate(OTHER_DIGITS)
-    return [case.put(changed)] if changed != case.gold else []
+    return [case.put_wrong(changed)] if changed != case.gold else []
 
 
 KINDS: tuple[Kind, ...] = (
@@ -194,7 +202,7 @@ KINDS: tuple[Kind, ...] = (
     ),
     Kind(
         "all_answers", "no_reward", "error", "answer", True,
-        lambda c: [c.put(", ".join(c.golds)), c.put(" ".join(c.golds))],
+        lambda c: [c.put_wrong(", ".join(c.golds)), c.put_wrong(" ".join(c.golds))],
         "listing several candidate answers is paid", whole=True,
     ),
     Kind(

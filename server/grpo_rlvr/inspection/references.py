@@ -1,5 +1,6 @@
 """Finding the reference column of the samples, and taking rewarded completions apart at the right answer."""
 
+import functools
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +13,9 @@ NAMES = (
     "gold", "answer", "solution", "target", "ground_truth", "reference", "label", "expected", "final_answer", "output",
 )  # fmt: skip
 LONGEST = 200
+_NUMBER = re.compile(r"(?P<sign>-?)(?P<whole>\d{1,3}(?:,\d{3})+|\d+)(?P<part>\.\d+)?\Z")
+# What may stand between groups of three digits: 1,281, 1{,}281, 1\,281, 1 281.
+_THOUSANDS = r"(?:,|\{,\}|\\[,!:; ]|[ _'\u2019\u00a0\u202f])?"
 # Share of rewarded completions that must hold a column's value before it is taken for the right answer.
 ENOUGH = 0.5
 LISTED_GOLDS = 4
@@ -37,7 +41,7 @@ def _gold_column(samples: Samples, rewarded: Sequence[bool | None]) -> str | Non
             continue
         if name in NAMES:
             named = named or name
-        found = [bool(golds[row]) and _last(samples.completion_text(row), golds[row] or "") is not None for row in hits]
+        found = [bool(golds[row]) and stands_in(samples.completion_text(row), golds[row] or "") for row in hits]
         share = sum(found) / len(found) if found else 0.0
         if share >= ENOUGH and share > best_share:
             best, best_share = name, share
@@ -56,15 +60,28 @@ def _as_gold(value: Any) -> str | None:
     return text if 0 < len(text) <= LONGEST else None
 
 
-def _last(text: str, gold: str) -> int | None:
-    """Return where the gold stands for the last time as a whole word."""
-    found = [m.start() for m in re.finditer(rf"(?<!\w){re.escape(gold)}(?!\w)", text)]
-    return found[-1] if found else None
-
-
 def stands_in(text: str, gold: str) -> bool:
-    """Return whether a right answer stands in a text as a whole word."""
-    return _last(text, gold) is not None
+    """Return whether a right answer stands in a text."""
+    return mention(gold).search(text) is not None
+
+
+@functools.lru_cache(maxsize=1024)
+def mention(gold: str) -> re.Pattern[str]:
+    """Return what finds a right answer in a text as a whole: a number with any thousands marks, a word in any case.
+
+    A model writes 1281 on the way and 1,281 at the end: both are the answer, and 281 is none of them.
+    """
+    number = _NUMBER.match(gold)
+    if not number:
+        return re.compile(rf"(?<!\w){re.escape(gold)}(?!\w)", re.IGNORECASE if len(gold) > 2 else 0)
+    sign, whole, part = number["sign"], re.sub(r"\D", "", number["whole"]), number["part"] or ""
+    first = len(whole) % 3 or 3
+    groups = [whole[:first], *(whole[at : at + 3] for at in range(first, len(whole), 3))]
+    digits = _THOUSANDS.join(groups) + (re.escape(part) if part.strip(".0") else r"(?:\.0+)?")
+    before = rf"(?<!\w)(?<!\d\.){'(?<![0-9],)' if first == 3 else ''}"
+    # A minus that follows an operand subtracts; any other belongs to the number.
+    before += r"[-\u2212]" if sign else r"(?<!(?<![\w)\]}])[-\u2212])"
+    return re.compile(rf"{before}{digits}(?!\w)(?!\.\d)(?!,\d{{3}}(?!\d))")
 
 
 def message_text(completion: Any) -> str:
@@ -93,19 +110,22 @@ def cases(samples: Samples, rewarded: Sequence[bool | None], wanted: int) -> lis
         text = message_text(samples.rows[row]["completion"])
         if not outcome or not gold or samples.groups[row] in used or len(found) >= wanted:
             continue
-        at = _last(text, gold)
-        if at is None:
+        mentions = list(mention(gold).finditer(text))
+        if not mentions:
             continue
+        start, end = mentions[-1].span()
+        other = _other(gold, golds)
         used.add(samples.groups[row])
         found.append(
             Case(
                 sample=row,
                 prompt=as_text(samples.rows[row]["prompt"]),
-                before=text[:at],
+                before=text[:start],
                 gold=gold,
-                after=text[at + len(gold) :],
-                other=_other(gold, golds),
+                after=text[end:],
+                other=other,
                 golds=_several(gold, golds),
+                before_wrong=mention(gold).sub(other.replace("\\", r"\\"), text[:start]),
             )
         )
     return found
