@@ -69,3 +69,15 @@ def test_a_reward_that_takes_the_first_number_is_still_found_out(
     audit = score(products, "mine.py:first").audit
     paid = {attack.attack for attack in audit.attacks if attack.outcome == "paid"}
     assert audit.verdict == "errors" and {"answer_in_reasoning", "answer_first"} <= paid
+
+
+def test_an_answer_that_stands_again_in_another_shape_is_left_alone(score: Callable[..., Any]) -> None:
+    rows = []
+    for number in range(12):
+        value = 2 * number + 1
+        half = f"\\frac{{{value}}}{{2}}"
+        for text in (f"So {half}, that is {value / 2}.", f"So {half}.", f"It is {value + 1}."):
+            rows.append({"prompt": f"Half of {value}?", "completion": f"The answer is {text[3:]}", "gold": half})
+    result = score(rows, "math")
+    assert result.rewards[0].mean == pytest.approx(2 / 3)
+    assert result.audit.verdict == "held"

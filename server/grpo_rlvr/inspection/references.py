@@ -14,6 +14,7 @@ NAMES = (
 )  # fmt: skip
 LONGEST = 200
 _NUMBER = re.compile(r"(?P<sign>-?)(?P<whole>\d{1,3}(?:,\d{3})+|\d+)(?P<part>\.\d+)?\Z")
+_DIGIT = re.compile(r"\d")
 # What may stand between groups of three digits: 1,281, 1{,}281, 1\,281, 1 281.
 _THOUSANDS = r"(?:,|\{,\}|\\[,!:; ]|[ _'\u2019\u00a0\u202f])?"
 # Share of rewarded completions that must hold a column's value before it is taken for the right answer.
@@ -103,32 +104,33 @@ def cases(samples: Samples, rewarded: Sequence[bool | None], wanted: int) -> lis
     golds = gold_texts(samples, rewarded)
     if not any(golds):
         return _whole_cases(samples, rewarded, wanted)
-    found: list[Case] = []
-    used: set[str] = set()
-    for row, outcome in enumerate(rewarded):
-        gold = golds[row]
-        text = message_text(samples.rows[row]["completion"])
-        if not outcome or not gold or samples.groups[row] in used or len(found) >= wanted:
-            continue
-        mentions = list(mention(gold).finditer(text))
-        if not mentions:
-            continue
-        start, end = mentions[-1].span()
-        other = _other(gold, golds)
-        used.add(samples.groups[row])
-        found.append(
-            Case(
-                sample=row,
-                prompt=as_text(samples.rows[row]["prompt"]),
-                before=text[:start],
-                gold=gold,
-                after=text[end:],
-                other=other,
-                golds=_several(gold, golds),
-                before_wrong=mention(gold).sub(other.replace("\\", r"\\"), text[:start]),
-            )
-        )
-    return found
+    hits = [row for row, outcome in enumerate(rewarded) if outcome][:LOOKED_AT]
+    apart = [case for row in hits if (case := _apart(samples, row, golds))]
+    # With a number behind its place the answer may stand there again in another shape: 1/2, then 0.5.
+    ends = [case for case in apart if not (_DIGIT.search(case.gold) and _DIGIT.search(case.after))]
+    firsts: dict[str, Case] = {}
+    for case in ends or apart:
+        firsts.setdefault(samples.groups[case.sample], case)
+    return list(firsts.values())[:wanted]
+
+
+def _apart(samples: Samples, row: int, golds: Sequence[str | None]) -> Case | None:
+    gold, text = golds[row], message_text(samples.rows[row]["completion"])
+    mentions = list(mention(gold).finditer(text)) if gold else []
+    if not gold or not mentions:
+        return None
+    start, end = mentions[-1].span()
+    other = _other(gold, golds)
+    return Case(
+        sample=row,
+        prompt=as_text(samples.rows[row]["prompt"]),
+        before=text[:start],
+        gold=gold,
+        after=text[end:],
+        other=other,
+        golds=_several(gold, golds),
+        before_wrong=mention(gold).sub(other.replace("\\", r"\\"), text[:start]),
+    )
 
 
 def _whole_cases(samples: Samples, rewarded: Sequence[bool | None], wanted: int) -> list[Case]:
