@@ -13,7 +13,7 @@ from grpo_rlvr.models.setup import Setup, parse_setup
 CONFIG_FIELDS = (
     "beta", "gradient_checkpointing", "num_generations", "per_device_train_batch_size", "gradient_accumulation_steps",
     "use_vllm", "vllm_mode", "vllm_gpu_memory_utilization", "vllm_tensor_parallel_size", "vllm_max_model_length",
-    "max_completion_length", "optim", "use_liger_kernel",
+    "max_completion_length", "optim", "use_liger_kernel", "bf16",
 )  # fmt: skip
 # Engines that are neither TRL nor built on it: such lines inform, they are not judged.
 OTHER_ENGINES = ("verl", "unsloth")
