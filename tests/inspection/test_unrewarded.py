@@ -23,6 +23,7 @@ def test_answers_that_a_reward_does_not_look_for_are_no_proof_of_a_weak_model(su
     assert "80 of 80 samples hold no answer where it looks for one" in result.route.why
     form, seen = result.notes[:2]
     assert form.startswith("exact: 80 of 80 samples hold no answer") and "e.g. sample 0: '" in form
+    assert "It reads the last <answer>...</answer>" in form
     assert seen.startswith("80 of 80 samples hold their right answer and earn nothing")
 
 
@@ -41,9 +42,7 @@ def test_wrong_answers_in_their_form_are_a_model_that_never_succeeds(sums: Rows,
 
 
 def test_a_reward_that_misses_right_answers_is_found_out(sums: Rows, workspace: Workspace, score: Score) -> None:
-    code = (
-        "def bare(completions, answer, **kwargs):\n    return [float(c == a) for c, a in zip(completions, answer)]\n"
-    )
+    code = "def bare(completions, answer, **kwargs):\n    return [float(c == a) for c, a in zip(completions, answer)]\n"
     (workspace.root / "mine.py").write_text(code, encoding="utf-8")
     result = score(sums, "mine.py:bare")
     assert result.rewards[0].reasons == {}

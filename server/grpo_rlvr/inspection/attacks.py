@@ -171,6 +171,12 @@ def _cases(case: Case) -> list[str]:
     return [case.put(form) for form in sorted(forms)]
 
 
+def _spaced(case: Case) -> list[str]:
+    # A line of its own is no usual place for an answer unless something closes around it: "$5" never becomes that.
+    broken = [case.put(f"\n{case.gold}\n")] if case.before.endswith((">", "{")) else []
+    return [case.put(f" {case.gold} "), *broken]
+
+
 def _shapes(case: Case) -> list[str]:
     shapes = [f"{case.gold}.", f"**{case.gold}**", f"${case.gold}$", f"\\boxed{{{case.gold}}}"]
     if re.match(r"-?\d+\Z", case.gold):
@@ -260,7 +266,7 @@ KINDS: tuple[Kind, ...] = (
         "the answer in look-alike letters or other digits is paid",
     ),
     Kind(
-        "answer_spaced", "reward", "warning", "answer", True, lambda c: [c.put(f" {c.gold} "), c.put(f"\n{c.gold}\n")],
+        "answer_spaced", "reward", "warning", "answer", True, _spaced,
         "white space around the right answer loses the reward",
     ),
     Kind(

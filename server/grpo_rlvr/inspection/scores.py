@@ -36,6 +36,7 @@ class Scored:
     """Samples with what the rewards said about them."""
 
     samples: Samples
+    specs: list[RewardSpec]
     names: list[str]
     calls: list[Called]
     judge: Judge
@@ -167,7 +168,7 @@ def _call_all(child: RewardChild, samples: Samples, policy: GatePolicy, report: 
         primary=deciding(weights, reads, [call.broken for call in calls]),
         threshold=policy.rewarded_at,
     )
-    return Scored(samples, names, calls, judge, reads)
+    return Scored(samples, child.specs, names, calls, judge, reads)
 
 
 def _unique(names: Sequence[str]) -> list[str]:
@@ -179,7 +180,7 @@ def _result(reading_id: str, scored: Scored, found: auditing.Found, config: Mapp
     totals = [judge.total(scores) for scores in rows]
     rewarded = [judge.rewarded(scores) for scores in rows]
     broken = [name for i, name in enumerate(scored.names) if judge.weights[i] > 0 and scored.calls[i].broken]
-    nothing = unrewarded(scored.samples, scored.calls, judge, scored.names, rewarded)
+    nothing = unrewarded(scored.samples, scored.calls, judge, scored.specs, scored.names, rewarded)
     return ScoreResult(
         reading_id=reading_id,
         samples=len(rows),

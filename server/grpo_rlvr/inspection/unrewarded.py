@@ -7,14 +7,14 @@ from grpo_rlvr.inspection.judging import Judge
 from grpo_rlvr.inspection.references import gold_texts, message_text, stands_in
 from grpo_rlvr.inspection.samples import Samples
 from grpo_rlvr.inspection.scoring import Called
+from grpo_rlvr.models.common import RewardSpec
 from grpo_rlvr.models.score import Route
 
 # Reasons that tell of a completion's form and leave open whether its answer is right: what they say, and what to do.
 FORM = {
     "no_answer": (
         "hold no answer where it looks for one",
-        "Ask in the prompt for the form that it reads (references/reward-details.md), or tell it by its arguments "
-        "where answers stand.",
+        "Ask for that form in the prompt, or tell the reward by its arguments where answers stand.",
     ),
     "bad_format": (
         "do not have the declared structure",
@@ -22,6 +22,15 @@ FORM = {
     ),
     "not_json": ("hold no valid JSON", "Ask for one JSON document, and leave it room below the completion cap."),
     "hedge": ("give several answers where one is asked for", "Ask for one final answer."),
+}
+# Where the rewards of the library look for an answer by default.
+READS = {
+    "exact": "the last <answer>...</answer> (argument answer_tag)",
+    "math": "the last \\boxed{...}, or what follows 'answer is', 'answer:', 'final answer' or '####'; "
+    "<answer>...</answer> only with the argument answer_tag='answer'",
+    "schema": "one JSON document, fenced or bare",
+    "tool_call": "calls in the chat format of the model",
+    "unit_test": "the last fenced block of code",
 }
 # Share of all samples from which a reason is worth a note, and from which the success rate says nothing.
 NOTED, BLIND = 0.25, 0.5
@@ -44,7 +53,12 @@ class Unrewarded:
 
 
 def unrewarded(
-    samples: Samples, calls: Sequence[Called], judge: Judge, names: Sequence[str], rewarded: Sequence[bool | None]
+    samples: Samples,
+    calls: Sequence[Called],
+    judge: Judge,
+    specs: Sequence[RewardSpec],
+    names: Sequence[str],
+    rewarded: Sequence[bool | None],
 ) -> Unrewarded:
     """Return why samples earned nothing, as far as reasons and reference columns tell."""
     notes, blind = [], ""
@@ -54,7 +68,8 @@ def unrewarded(
             if len(rows) < NOTED * len(samples.rows) or not rows:
                 continue
             said = f"{len(rows)} of {len(samples.rows)} samples {meaning}"
-            notes.append(f"{names[index]}: {said} ({reason}), {_example(samples, rows)}.{_cut(samples, rows)} {advice}")
+            example = f"{_example(samples, rows)}.{_cut(samples, rows)}"
+            notes.append(f"{names[index]}: {said} ({reason}), {example}{_reads(specs[index], reason)} {advice}")
             blind = said if len(rows) >= BLIND * len(samples.rows) else blind
     if seen := _seen(samples, rewarded):
         said = f"{len(seen)} of {len(samples.rows)} samples hold their right answer and earn nothing"
@@ -93,6 +108,12 @@ def _seen(samples: Samples, rewarded: Sequence[bool | None]) -> list[int]:
         own += [row] if stands_in(text, gold) else []
         other += stands_in(text, next_gold)
     return own if len(own) >= NOTED * len(samples.rows) and len(own) - other >= EXCESS * len(rows) else []
+
+
+def _reads(spec: RewardSpec, reason: str) -> str:
+    answer = spec.args.get("answer") if spec.reward == "composite" else None
+    name = answer.get("reward") if isinstance(answer, dict) else spec.reward
+    return f" It reads {READS[name]}." if reason == "no_answer" and name in READS else ""
 
 
 def _example(samples: Samples, rows: Sequence[int]) -> str:
