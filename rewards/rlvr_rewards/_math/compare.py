@@ -8,9 +8,9 @@ from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
 
-from rlvr_rewards._math import arbitrary, counting, equal, forms, terms, unread, zeros
+from rlvr_rewards._math import arbitrary, counting, equal, naming, terms, unread, zeros
 from rlvr_rewards._math.form import Form, members, names
-from rlvr_rewards._math.labels import is_label, label_text
+from rlvr_rewards._math.labels import is_label
 from rlvr_rewards._math.limits import MAX_COMPARISONS, MAX_LEVELS, NotUnderstood, TooLarge
 from rlvr_rewards._math.quantities import in_unit
 from rlvr_rewards._math.spans import as_interval, as_points, as_set, same_sets
@@ -30,6 +30,9 @@ class Policy:
     strict_units: bool = True
 
 
+_COLLECTIONS = frozenset(("list", "set", "union", "intersection"))
+
+
 class _Work(threading.local):
     """How many comparisons this thread may still make for the answer at hand."""
 
@@ -37,16 +40,12 @@ class _Work(threading.local):
 
 
 _work = _Work()
-# Names of coordinates in the order in which a tuple gives them.
-_ORDERS = ("xyz", "abcdef", "uvw", "pqrs", "mnk", "rst", "stu")
 # A function of a variable, or a sequence with its index.
 # Capitals in the brackets are events or points, not variables that could have another letter.
 _DEFINITION = re.compile(r"(?P<f>[A-Za-z]'?)\s*(?:\(\s*(?P<x>[a-z])\s*\)|_\s*\{?\s*(?P<n>[a-z])\s*\}?)")
 # Operations that are the task itself where the answer is a number; unlike powers, fractions and factorials they are
 # no way to write a number.
 _TASKS = frozenset(("gcd", "lcm", "max", "min", "floor", "ceil"))
-# A point with its letter.
-_POINT = re.compile(r"[A-Z]'?\s*(?P<coordinates>\(.+\))")
 _DECIMAL = re.compile(r"-?\d*\.?(\d*)")
 
 
@@ -78,11 +77,11 @@ def same(gold: Form, answer: Form, policy: Policy) -> bool:
     for one, other in ((gold, answer), (answer, gold)):
         if one.kind == "equation" and _is_chain(one):
             return _chain_holds(one, policy) and any(
-                same_pair(value, other, one is gold, policy) for value in _values(one)
+                same_pair(value, other, one is gold, policy) for value in naming.values(one)
             )
     if "family" in (gold.kind, answer.kind):
         return _families(gold, answer, policy)
-    gold, answer = _coordinates(gold, answer), _coordinates(answer, gold)
+    gold, answer = naming.coordinates(gold, answer), naming.coordinates(answer, gold)
     if gold.kind == "equation" or answer.kind == "equation":
         return _equations(gold, answer, policy)
     if gold.kind != answer.kind and "tuple" in (gold.kind, answer.kind):
@@ -128,22 +127,6 @@ def _renamed(form: Form, old: str, new: str) -> Form:
     return replace(form, node=node, parts=tuple(_renamed(part, old, new) for part in form.parts), text=f"{form.text} ")
 
 
-def _coordinates(form: Form, other: Form) -> Form:
-    """Return a tuple for what gives coordinates beside another: `x = 2, y = 3`, `A(2, 3)`, a matrix of one column."""
-    if form.kind == "raw" and other.kind == "tuple" and (point := _POINT.fullmatch(form.text)):
-        return forms.read_clean(point["coordinates"])
-    if form.kind == "matrix" and other.kind == "tuple" and form.marks == (str(len(form.parts)),):
-        return Form("tuple", form.text, form.parts, marks=other.marks)
-    if form.kind != "list" or other.kind != "tuple" or len(form.parts) != len(other.parts):
-        return form
-    given = [_assignment(part) for part in form.parts]
-    names = "".join(part[0] for part in given if part is not None)
-    in_order = any(names == order[: len(names)] for order in _ORDERS) and len(names) == len(form.parts)
-    if not in_order:
-        return form
-    return Form("tuple", form.text, tuple(part[1][-1] for part in given if part is not None), marks=other.marks)
-
-
 def same_pair(one: Form, other: Form, one_is_gold: bool, policy: Policy) -> bool:
     """Compare with the sides in their places."""
     return same(one, other, policy) if one_is_gold else same(other, one, policy)
@@ -168,8 +151,11 @@ def _by_kind(gold: Form, answer: Form, policy: Policy) -> bool:
         return _relations(gold, answer, policy)
     if gold.kind == answer.kind and gold.kind in ("union", "intersection", "difference"):
         return (_pairwise if gold.kind == "difference" else _collections)(gold, answer, policy)
+    if "time" in (gold.kind, answer.kind):
+        clock = all(form.kind == "time" or form.marks == ("clock",) for form in (gold, answer))
+        return clock and _pairwise(gold, answer, policy)
     if "ratio" in (gold.kind, answer.kind):
-        return _ratios(gold, answer, policy)
+        return {gold.kind, answer.kind} <= {"ratio", "number"} and _ratios(gold, answer, policy)
     if gold.kind == answer.kind == "congruence":
         return _congruences(gold, answer, policy)
     if gold.kind == answer.kind == "cases":
@@ -248,13 +234,13 @@ def _numbers(gold: Form, answer: Form, policy: Policy) -> bool:
 
 
 def _collections(gold: Form, answer: Form, policy: Policy) -> bool:
-    ours, theirs = (
-        _without_numbering(members(gold), members(answer)),
-        _without_numbering(members(answer), members(gold)),
-    )
-    if (in_order := _by_name(ours, theirs)) is not None:
+    if gold.kind != answer.kind and (_is_of_names(gold) or _is_of_names(answer)):
+        return False
+    mine, other = members(gold), members(answer)
+    ours, theirs = naming.without_numbering(mine, other), naming.without_numbering(other, mine)
+    if (in_order := naming.by_name(ours, theirs)) is not None:
         return len(ours) == len(theirs) and all(same(a, b, policy) for a, b in in_order)
-    if any(map(_is_set, (*ours, *theirs))) and not {gold.kind, answer.kind} <= {"list", "set", "union", "intersection"}:
+    if any(map(naming.is_set, (*ours, *theirs))) and not {gold.kind, answer.kind} <= _COLLECTIONS:
         # A set that holds a set is neither that set nor what is in it.
         return False
     # A list of guesses is not the one answer; a repeated answer is.
@@ -262,30 +248,9 @@ def _collections(gold: Form, answer: Form, policy: Policy) -> bool:
     return covered and all(_any(((a, b) for a in ours), policy) for b in theirs)
 
 
-def _without_numbering(forms: tuple[Form, ...], others: tuple[Form, ...]) -> tuple[Form, ...]:
-    """Return `x_1 = 2, x_2 = 3` as two values of x, where the other side writes them so."""
-    names, wanted = ([given[0] if (given := _assignment(form)) else "" for form in side] for side in (forms, others))
-    letter = names[0].partition("_")[0]
-    numbered = [f"{letter}_{place}" for place in range(1, len(names) + 1)]
-    if len(names) < 2 or names != numbered or set(wanted) != {letter}:
-        return forms
-    return tuple(replace(form, parts=(replace(form.parts[0], text=letter), *form.parts[1:])) for form in forms)
-
-
-def _by_name(gold: tuple[Form, ...], answer: tuple[Form, ...]) -> list[tuple[Form, Form]] | None:
-    """Return the members in pairs where one side names unknowns, as `a = 1, b = 2`, and the other gives bare values.
-
-    Bare values then stand in the order of the names. None where both sides have names, or neither has several.
-    """
-    named, bare = (gold, answer) if any(form.kind == "equation" for form in gold) else (answer, gold)
-    letters = [given[0].partition("_")[0] for form in named if (given := _assignment(form)) is not None]
-    if len(letters) < len(named) or len(set(letters)) < 2 or any(form.kind == "equation" for form in bare):
-        return None
-    return list(zip(gold, answer, strict=False))
-
-
-def _is_set(form: Form) -> bool:
-    return form.kind == "set" or (form.kind == "word" and form.text == "no solution")
+def _is_of_names(form: Form) -> bool:
+    """Return whether a union or intersection is of sets that only have names, so that no list is the same."""
+    return form.kind in ("union", "intersection") and any(part.kind in ("number", "word", "raw") for part in form.parts)
 
 
 def _any(pairs: Iterable[tuple[Form, Form]], policy: Policy) -> bool:
@@ -293,7 +258,7 @@ def _any(pairs: Iterable[tuple[Form, Form]], policy: Policy) -> bool:
     undecided = False
     for gold, answer in pairs:
         try:
-            if _is_set(gold) == _is_set(answer) and same(gold, answer, policy):
+            if naming.is_set(gold) == naming.is_set(answer) and same(gold, answer, policy):
                 return True
         except Undecided:
             undecided = True
@@ -335,29 +300,13 @@ def _is_rounding(value: Form, rounded: Form) -> bool:
     return abs(exact - Decimal(literal[0])) < Decimal(10) ** -len(literal[1] or "")
 
 
-def _values(form: Form) -> tuple[Form, ...]:
-    """Return the value that an equation ends in; behind a sign of approximation also the value before it."""
-    rounded = form.marks[-1] == "\\approx" and not (len(form.parts) == 2 and is_label(form.parts[0]))
-    return (form.parts[-2], form.parts[-1]) if rounded else (form.parts[-1],)
-
-
-def _assignment(form: Form) -> tuple[str, tuple[Form, ...]] | None:
-    """Return the name and the values of `x = ..`, in either order, or None."""
-    if form.kind != "equation":
-        return None
-    first, last = form.parts[0], form.parts[-1]
-    if is_label(first):
-        return label_text(first), _values(form)
-    return (label_text(last), (first,)) if is_label(last) and len(form.parts) == 2 else None
-
-
 def _equations(gold: Form, answer: Form, policy: Policy) -> bool:
     for form in (gold, answer):
         if form.kind == "equation" and len(form.parts) > 2 and not _chain_holds(form, policy):
             return False
     if gold.text == answer.text:
         return True
-    left, right = _assignment(gold), _assignment(answer)
+    left, right = naming.assignment(gold), naming.assignment(answer)
     if gold.kind != "equation":
         values = right[1] if right is not None else zeros.asked_value(gold, answer)
         return any(same(gold, value, policy) for value in values)

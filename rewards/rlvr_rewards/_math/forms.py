@@ -321,7 +321,7 @@ def _builder(text: str, inner: str) -> Form:
 
 
 def _ratio(text: str) -> Form | None:
-    """Read `4:3` and "4 to 3", and a time of day with the mark "clock"."""
+    """Read `4:3` and "4 to 3", and what can be a time of day with the mark "clock"."""
     if clock := _TIME.fullmatch(_HOUR.sub(r"\g<hour>:00\g<half>", text) if _HOUR.fullmatch(text) else text):
         return _clock(text, clock)
     parts = pieces(re.sub(r"(?<=\d)\s*(?:\\text\s*\{\s*to\s*\}|to)\s*(?=\d)", ":", text), (":",)).parts
@@ -337,7 +337,8 @@ def _clock(text: str, match: re.Match[str]) -> Form:
     if half is not None:
         figures[0] = figures[0] % 12 + (12 if half[0] in "pP" else 0)
     parts = tuple(Form("number", str(figure), node=terms.number(figure)) for figure in figures)
-    return Form("ratio", ":".join(map(str, figures)), parts, marks=("clock",))
+    kind = "ratio" if half is None else "time"
+    return Form(kind, ":".join(map(str, figures)), parts, marks=("clock",))
 
 
 def _ellipsis(text: str) -> Form | None:
