@@ -25,6 +25,8 @@ COLOURS = {
 }  # fmt: skip
 # Facts named in the line on rules that wait; the whole list is `missing_facts` of the JSON.
 MOST_MISSED = 5
+# Names of up to so many cells do not fold.
+NAME_WIDTH = 20
 VERDICTS = ("fits", "tight", "does_not_fit", "unknown")
 console = Console(highlight=False, soft_wrap=False)
 
@@ -54,10 +56,13 @@ def number(value: float | None) -> str:
 def table(columns: Iterable[str], rows: Iterable[Iterable[Any]], title: str = "") -> None:
     """Print a table whose cells are plain text, or Text with its own colours; columns fold rather than cut."""
     made = Table(*columns, title=title or None, title_justify="left", title_style="bold", header_style="bold")
+    cells = [[cell if isinstance(cell, Text) else Text(visible(str(cell))) for cell in row] for row in rows]
     for column in made.columns:
         column.overflow = "fold"
-    for row in rows:
-        made.add_row(*(cell if isinstance(cell, Text) else Text(visible(str(cell))) for cell in row))
+    # The names stay whole where they can, whatever stands beside them.
+    made.columns[0].no_wrap = max((row[0].cell_len for row in cells), default=0) <= NAME_WIDTH
+    for row in cells:
+        made.add_row(*row)
     if made.row_count:
         console.print(made)
 
@@ -208,9 +213,9 @@ def score(result: ScoreResult) -> None:
     console.print(
         f"route [bold]{route.route}[/]: success {share(route.success_rate)}. {escape(route.why)} {escape(route.next)}"
     )
-    table(("reward", "weight", "mean", "floor", "ceiling", "levels", "None", "errors", "ms"), (
+    table(("reward", "weight", "mean", "floor", "top", "levels", "None", "errors", "ms"), (
         (r.name, number(r.weight), number(r.mean), number(r.floor_share), number(r.ceiling_share), r.distinct,
-         r.ungraded, r.errors, number(r.ms_per_sample)) for r in result.rewards
+         r.ungraded, r.errors, "" if r.ms_per_sample is None else f"{r.ms_per_sample:.2f}") for r in result.rewards
     ))  # fmt: skip
     for reward in (reward for reward in result.rewards if reward.reasons):
         counts = ", ".join(f"{reason} {count}" for reason, count in reward.reasons.items())
