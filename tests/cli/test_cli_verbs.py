@@ -111,6 +111,11 @@ def test_check_compares_releases_in_a_table_and_fails_where_one_of_them_does(
     assert "0.24.0 to 0.25.1 (2)" in one_line(capsys)
     assert run([*arguments, "--compare-versions", "0.25.1", "1.16.0"]) == 1
     assert "1.16.0 │ error │ ok │ removed-kwarg:" in one_line(capsys)
+    (folder / "old.json").write_text(json.dumps({**GOOD, "max_prompt_length": 64, "temperature": 0}), encoding="utf-8")
+    run([*arguments, "--compare-versions", "1.16.0", "9.9"])
+    shown = one_line(capsys)
+    assert "│ nothing else" in shown and "In every one of them - temperature-not-positive: temperature" in shown
+    assert "TRL 9.9 is newer than the newest table (1.16.0)" in shown
 
 
 def test_check_takes_what_a_script_gets_from_its_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -106,15 +106,18 @@ def check(result: CheckResult) -> None:
 
 
 def _releases(result: CheckResult) -> None:
-    """One row for releases of which the same is said, so that the difference between two rows is what changes."""
+    """One row for releases of which the same is said; what is said of all of them stands once, below."""
+    said = [[*outcome.errors, *outcome.warnings] for outcome in result.releases]
+    common = [line for line in said[0] if all(line in lines for lines in said)] if len(said) > 1 else []
     table(("TRL", "verdict", "with safe fixes", "errors and warnings"), (
         (
             _span(outcome.trl_versions), Text.from_markup(coloured(outcome.verdict)),
             Text.from_markup(coloured(outcome.verdict_after_safe_fixes)),
-            "\n".join([*outcome.errors, *outcome.warnings]) or "-",
+            "\n".join(line for line in lines if line not in common) or ("nothing else" if common else "-"),
         )
-        for outcome in result.releases
+        for outcome, lines in zip(result.releases, said, strict=True)
     ), title="In each release")  # fmt: skip
+    _lines("In every one of them", common)
 
 
 def _span(versions: list[str]) -> str:

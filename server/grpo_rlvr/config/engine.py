@@ -120,6 +120,12 @@ def check(
         from grpo_rlvr.config.releases import compare_releases
 
         result.releases = compare_releases(given, setup, [version, *compare_versions], unread)
+        result.notes += [
+            f"TRL {compared} is newer than the newest table ({newest_version()}), whose rules are applied to it."
+            for outcome in result.releases
+            for compared in outcome.trl_versions
+            if compared != version and is_newer_than_tables(compared)
+        ]
     if deep is not None:
         from grpo_rlvr.config.deep import deep_check
 
