@@ -182,19 +182,21 @@ def _generation(config: ConfigView, facts: Facts) -> str:
     return "transformers' generate() in the training processes"
 
 
+def _prompts(count: float | None) -> str:
+    if count is None or count != int(count):
+        return "an unknown number of prompts" if count is None else "no whole number of prompts"
+    return f"{count:g} prompt{'s' if count != 1 else ''}"
+
+
 def _batch_sentences(plan: BatchPlan | None) -> list[str]:
     if plan is None:
         return ["The batch arithmetic does not come out: see the findings."]
     rollout = plan.completions_per_rollout
-    prompts = plan.prompts_per_rollout
-    groups = (
-        f"{prompts:g} prompt{'s' if prompts != 1 else ''}" if prompts is not None else "an unknown number of prompts"
-    )
     processes = f"{plan.processes} process{'es' if plan.processes != 1 else ''}"
     assumed = " (assumed)" if plan.processes_source.startswith("assumed") else ""
     sentences = [
         f"One rollout: {processes}{assumed} x {plan.per_device_train_batch_size} x {plan.steps_per_generation} "
-        f"micro-steps = {rollout} completions, {groups} with {plan.num_generations} each; one update sees "
+        f"micro-steps = {rollout} completions, {_prompts(plan.prompts_per_rollout)} with {plan.num_generations} each; one update sees "
         f"{plan.completions_per_update}, and one rollout feeds {_count(plan.updates_per_rollout)} update(s)."
     ]
     if plan.rollouts_per_epoch is not None and plan.updates_per_epoch is not None:
