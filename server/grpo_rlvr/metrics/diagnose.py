@@ -3,7 +3,7 @@
 from grpo_rlvr.metrics.context import Context
 from grpo_rlvr.metrics.finding import finding
 from grpo_rlvr.metrics.rules import RULES
-from grpo_rlvr.metrics.rules_trend import saturated
+from grpo_rlvr.metrics.rules_trend import idle_tasks, saturated, unmoved
 from grpo_rlvr.metrics.signals import FEW, WEAK, Signals
 from grpo_rlvr.models.recommend import LabelFinding
 
@@ -103,6 +103,14 @@ def _quiet(s: Signals) -> LabelFinding:
     if s.log.kind == "runs":
         return finding(
             "too_short_to_tell", "medium", "The rows are different runs: there is no course over time to judge."
+        )
+    if reward.direction == "up" and (tasks := idle_tasks(s)):
+        return finding(
+            "plateau",
+            "medium",
+            "The reward rises, but what judges the task does not move: look at what is paid instead.",
+            reward.evidence(f"reward {reward.start:.3g} to {reward.end:.3g}"),
+            *(unmoved(task) for task in tasks),
         )
     if reward.direction == "up":
         return finding(

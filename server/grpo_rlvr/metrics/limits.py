@@ -12,5 +12,7 @@ CLIP_FRAC_HIGH = 0.1
 CUT_SHARE = 0.5
 # Entropy under three tenths of its start is spent, length under a quarter has collapsed, a quarter more has grown.
 QUARTER, SPENT, GROWN = 0.25, 0.3, 1.25
+# Where a format is learned entropy falls in healthy runs too: only a tenth of it, with groups alike, is nothing left.
+NOTHING_LEFT, ALIKE = 0.1, 0.8
 # Near the top of a 0-1 reward there is nothing left to gain, and low entropy is convergence.
 SATURATED = 0.9

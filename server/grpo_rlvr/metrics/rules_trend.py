@@ -2,7 +2,7 @@
 
 from grpo_rlvr.metrics.context import Context
 from grpo_rlvr.metrics.finding import finding
-from grpo_rlvr.metrics.limits import CUT_SHARE, GROWN, KL_USUAL, QUARTER, SATURATED, SPENT
+from grpo_rlvr.metrics.limits import ALIKE, CUT_SHARE, GROWN, KL_USUAL, NOTHING_LEFT, QUARTER, SATURATED, SPENT
 from grpo_rlvr.metrics.signals import FEW, WEAK, Signal, Signals
 from grpo_rlvr.models.recommend import Confidence, Evidence, LabelFinding
 
@@ -240,7 +240,7 @@ def entropy_collapse(s: Signals, c: Context) -> LabelFinding | None:
     if entropy.ratio > SPENT or not entropy.falls:
         return None
     if _gained(reward) or saturated(reward):
-        return None
+        return _spent_on_the_rest(s, entropy, reward)
     # The first rows of a healthy run spend most of its entropy, so a short log is not sure.
     sure = entropy.n >= 2 * WEAK and reward.n >= 2 * WEAK
     return finding(
@@ -250,6 +250,37 @@ def entropy_collapse(s: Signals, c: Context) -> LabelFinding | None:
         entropy.evidence(f"entropy {entropy.start:.3g} to {entropy.end:.3g} ({entropy.ratio:.2g} of its start)"),
         reward.evidence(f"reward {reward.start:.3g} to {reward.end:.3g}"),
     )
+
+
+def _spent_on_the_rest(s: Signals, entropy: Signal, reward: Signal) -> LabelFinding | None:
+    """The reward rises by what is not the task, and exploration is gone before the task began to move.
+
+    Learning a format spends entropy in healthy runs too, so both it and the groups that still differ must be gone.
+    """
+    tasks, uniform = idle_tasks(s), s.get("zero_std")
+    if not tasks or uniform is None or min(entropy.n, reward.n, uniform.n) < 2 * WEAK:
+        return None
+    if entropy.ratio > NOTHING_LEFT or uniform.end < ALIKE:
+        return None
+    return finding(
+        "entropy_collapse",
+        "medium",
+        "Exploration is spent, and only what is not the task has gained.",
+        entropy.evidence(f"entropy {entropy.start:.3g} to {entropy.end:.3g} ({entropy.ratio:.2g} of its start)"),
+        uniform.evidence(f"{uniform.end:.0%} of the groups have equal rewards at the end: next to no gradient is left"),
+        *(unmoved(task) for task in tasks),
+    )
+
+
+def idle_tasks(s: Signals) -> list[Signal]:
+    """The reward functions that judge the task, where there are some and none of them gained or is near its top."""
+    tasks = [task for task in s.components if is_task(task.series.detail) and task.n >= WEAK and task.enough]
+    return [] if any(_gained(task) or saturated(task) for task in tasks) else tasks
+
+
+def unmoved(task: Signal) -> Evidence:
+    """That a reward function stays where it was."""
+    return task.evidence(f"'{task.series.detail}' {task.start:.3g} to {task.end:.3g}")
 
 
 def _gained(reward: Signal) -> bool:
