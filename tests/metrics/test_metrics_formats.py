@@ -162,6 +162,15 @@ def swift():
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("start", ["[{}/12]", "2026-01-02 12:00:01,233 INFO step {}", "Step {}/12 - train"])
+def test_what_stands_before_the_first_metric_of_a_line_with_bars_is_no_part_of_it(start):
+    rows = [f"{start.format(r['step'])} entropy {r['entropy']} | reward {r['reward']} | kl 0.1" for r in ROWS]
+    log = parse("\n".join(rows))
+    assert log.series["entropy"].values.tolist() == pytest.approx([r["entropy"] for r in ROWS])
+    assert log.series["reward"].values.tolist() == pytest.approx(REWARDS)
+    assert "step" in log.columns
+
+
 FORMS = [dicts, quoted, progress_bars, coloured_ray, json_lines, trainer_state, json_columns, csv_export, wandb_export,
          markdown, box, aligned, tabs, key_values, prime_rl, nemo_blocks, slime, openrlhf, swift]  # fmt: skip
 

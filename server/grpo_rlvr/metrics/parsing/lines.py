@@ -37,6 +37,9 @@ _BAR_FIELD = re.compile(
 )
 # "Trainable 12/64 (18.8%)": the share in the brackets says more than the count.
 _BAR_SHARE = re.compile(r"^\s*([A-Za-z][\w ./-]*?)[:=]?\s+\d+\s*/\s*\d+\s*\(\s*(\d+\.?\d*)\s*%\s*\)\s*$")
+# "[12/60] loss 0.1 | ..." and "12:00:01 INFO loss 0.1 | ...": the first metric of a line after what stands before it.
+_BAR_COUNTER = re.compile(r"^\s*[\[(](\d+)\s*/\s*\d+[\])]\s*(?=[A-Za-z])")
+_BAR_FIRST = re.compile(rf"(?:^|\s)([A-Za-z_][\w./-]*)[:=]?\s+({NUMBER}|nan|-?inf)\s*(%)?\s*$", re.IGNORECASE)
 # mlx-lm-lora: "Iter 20: Train loss 0.001, Total rewards mean 0.21, ..., It/sec 0.08".
 _ITERATION = re.compile(
     r"(?:^|\s)(?:iter|iteration|step|epoch)\s+\[?(\d+)(?:\s*/\s*\d+)?\]?\s*[:,]\s*(?=[A-Za-z])", re.IGNORECASE
@@ -209,13 +212,18 @@ def _bars(line: str) -> Row | None:
     if line.count("|") < 2 or "%|" in line:
         return None
     row: Row = {}
-    for part in line.split("|"):
+    for place, part in enumerate(line.split("|")):
         found = _BAR_FIELD.match(re.sub(r"^.*?(?=\bStep\s+\d)", "", part)) or _BAR_FIELD.match(part)
+        if place == 0 and (found is None or _STEP_WORD.search(found[1])):
+            found = _BAR_FIRST.search(part)
         if found:
             row[found[1].strip()] = f"{found[2]}%" if found[3] == "%" else found[2]
         elif share := _BAR_SHARE.match(part):
             row[share[1].strip()] = f"{share[2]}%"
-    return row if len(row) >= 2 else None
+    if len(row) < 2:
+        return None
+    counter = _BAR_COUNTER.match(line) or _STEP_WORD.search(line.split("|", 1)[0])
+    return row if counter is None or "step" in {name.lower() for name in row} else {"step": counter[1], **row}
 
 
 def _pairs(line: str, pattern: re.Pattern[str], sign: str) -> Row | None:
