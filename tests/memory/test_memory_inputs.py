@@ -258,3 +258,15 @@ def test_the_server_leaves_a_number_of_trainers_that_the_groups_divide(
               "vllm_mode": "server"}  # fmt: skip
     devices = plan_of(config, hardware={"gpus": 10, "gpu": "A100"}).devices
     assert (devices.server, devices.training) == (server, 10 - server)
+
+
+@pytest.mark.parametrize(("version", "loaded"), [("0.26.2", 2), ("0.27.2", 4), ("1.16.0", 4)])
+def test_torch_dtype_counts_only_where_trl_reads_it(version: str, loaded: int) -> None:
+    config = {"model_init_kwargs": {"torch_dtype": "bfloat16"}}
+    setup = parse_setup({"model": {"name": "Qwen/Qwen2.5-0.5B"}})
+    found = estimate(config, setup, trl_version=version)
+    same = estimate(
+        {"model_init_kwargs": {"dtype": "bfloat16" if loaded == 2 else "float32"}}, setup, trl_version=version
+    )
+    assert found.peak_gb == same.peak_gb
+    assert any("does not read torch_dtype" in entry.to_know for entry in found.assumed) == (loaded == 4)

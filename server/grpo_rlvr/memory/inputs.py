@@ -63,7 +63,7 @@ def read_plan(
     accumulation = reader.integer("gradient_accumulation_steps", 1)
     prompt, completion = _lengths(reader)
     engine = _with_length(reader, engine, prompt + completion, resolved.facts.context)
-    quantized, dtype = _quantized(reader), _dtype(reader)
+    quantized, dtype = _quantized(reader), _dtype(reader, version)
     lora = _lora(reader, quantized)
     return Plan(
         facts=resolved.facts, version=version, trl_version=version_text, batch=batch, accumulation=accumulation,
@@ -143,15 +143,18 @@ def _init_kwargs(reader: Reader) -> Mapping[str, Any]:
     return value
 
 
-def _dtype(reader: Reader) -> str:
+def _dtype(reader: Reader, version: tuple[int, int]) -> str:
     kwargs = _init_kwargs(reader)
-    stated = kwargs.get("dtype", kwargs.get("torch_dtype"))
+    # From 0.27 on TRL fills in float32 where dtype is missing, which transformers prefers over torch_dtype.
+    unread = version >= (0, 27) and not _is_swift(reader.setup)
+    stated = kwargs.get("dtype", None if unread else kwargs.get("torch_dtype"))
     where = "config.model_init_kwargs.dtype"
     if stated is None and reader.setup.get("model.dtype") is not None:
         stated, where = reader.setup.get("model.dtype"), "setup.model.dtype"
     if stated is None:
-        reader.assume("model_init_kwargs.dtype", "float32", "TRL loads a model given by name in float32; state the "
-                      "dtype if the model is loaded elsewhere")  # fmt: skip
+        ignored = " (it does not read torch_dtype since 0.27)" if "torch_dtype" in kwargs else ""
+        reader.assume("model_init_kwargs.dtype", "float32", f"TRL loads a model given by name in float32{ignored}; "
+                      "state the dtype if the model is loaded elsewhere")  # fmt: skip
         return "float32"
     name = str(stated).removeprefix("torch.").lower()
     if name not in DTYPES:
