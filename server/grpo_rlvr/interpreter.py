@@ -57,10 +57,9 @@ def training_interpreter(workspace: Workspace, explicit: str | None = None) -> I
     """Return the interpreter that trains: the explicit one, else settings, else environment, else our own.
 
     Raises:
-        InputError: the path names no working Python.
+        InputError: the path names no working Python, or the settings file cannot be used.
     """
-    settings = workspace.settings().get("training", {})
-    stated = settings.get("python") if isinstance(settings, dict) else None
+    stated = workspace.settings_table("training", ("python",)).get("python")
     for value, source in (
         (explicit, "argument"),
         (stated, SETTINGS),

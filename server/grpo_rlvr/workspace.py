@@ -1,17 +1,21 @@
 """The workspace: the one folder that the server may read and write, and the store inside it."""
 
 import os
+import re
 import tomllib
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grpo_rlvr.errors import InputError, NotFoundError
+from grpo_rlvr.errors import InputError, NotFoundError, nearest
 
 STORE = ".grpo-rlvr"
 SETTINGS = "grpo-rlvr.toml"
+TABLES = ("training", "gate", "scoring")
 # A console log of 100,000 steps is about 80 MB; nothing that people paste or point at is larger.
 MAX_TEXT_BYTES = 200_000_000
+_HEADER, _PAIR = re.compile(r"\s*\[+([^\[\]]+)\]"), re.compile(r"\s*([\w.\s\"'-]+?)\s*=")
 
 
 @dataclass(frozen=True)
@@ -135,15 +139,47 @@ class Workspace:
         """Return the tables of `grpo-rlvr.toml` at the root, empty when there is none.
 
         Raises:
-            InputError: the file is not valid TOML.
+            InputError: the file is not valid TOML, or has a table that nothing reads.
         """
         path = self.root / SETTINGS
         if not path.is_file():
             return {}
         try:
-            return tomllib.loads(path.read_text(encoding="utf-8"))
+            found = tomllib.loads(path.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise InputError(f"not valid TOML: {error}", where=SETTINGS, remedy="Mend or remove the file.") from None
+        self._refuse_unknown(found, TABLES, "table")
+        return found
+
+    def settings_table(self, name: str, known: Collection[str]) -> dict[str, Any]:
+        """Return one table of the settings, empty when it is not stated.
+
+        Raises:
+            InputError: the file cannot be used, the table is none, or it has a key that is not in `known`.
+        """
+        table = self.settings().get(name, {})
+        if not isinstance(table, dict):
+            raise InputError(
+                f"must be a table, got {type(table).__name__}",
+                where=self.settings_place(name),
+                remedy=f"Write [{name}] and below it key = value.",
+            )
+        self._refuse_unknown(table, known, "key", name)
+        return table
+
+    def settings_place(self, *path: str) -> str:
+        """Return where the settings state a key, such as `grpo-rlvr.toml line 3 [gate]`, for a message."""
+        line = _line((self.root / SETTINGS).read_text(encoding="utf-8"), path)
+        return SETTINGS + (f" line {line}" if line else "") + (f" [{path[0]}]" if path[0] in TABLES else "")
+
+    def _refuse_unknown(self, found: Collection[str], known: Collection[str], word: str, *path: str) -> None:
+        for key in found:
+            if key not in known:
+                raise InputError(
+                    f"unknown {word} '{key}'{nearest(key, known)}",
+                    where=self.settings_place(*path, key),
+                    remedy=f"Known {word}s: {', '.join(known)}.",
+                )
 
     def _existing(self, value: str | os.PathLike[str], argument: str) -> Path:
         path = self.resolve(value, argument)
@@ -158,3 +194,24 @@ class Workspace:
                 remedy=f"Paths are relative to {self.root}.",
             )
         return path
+
+
+def _line(text: str, wanted: tuple[str, ...]) -> int | None:
+    """Return the number, from 1, of the first TOML line that states a key, else the innermost table around it."""
+    table: tuple[str, ...] = ()
+    found: dict[tuple[str, ...], int] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        header, pair = _HEADER.match(line), _PAIR.match(line)
+        if header:
+            table = path = _path(header[1])
+        elif pair:
+            path = table + _path(pair[1])
+        else:
+            continue
+        for depth in range(1, len(path) + 1):
+            found.setdefault(path[:depth], number)
+    return next((found[wanted[:n]] for n in range(len(wanted), 0, -1) if wanted[:n] in found), None)
+
+
+def _path(dotted: str) -> tuple[str, ...]:
+    return tuple(part.strip(" \t\"'") for part in dotted.split("."))

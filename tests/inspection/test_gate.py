@@ -1,5 +1,6 @@
 """The gate: what opens it, and everything that closes it again."""
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -223,11 +224,14 @@ def test_a_stricter_policy_judges_earlier_records_anew(workspace: Workspace, ope
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ("gate = 3", "must be a table"),
-        ("[gate]\nrow = 5", "unknown key 'row'.*did you mean 'rows'"),
-        ("[gate]\nrows = 0", "rows"),
-        ('[gate]\nreaders = ["robot"]', "readers"),
-        ("[gate", "not valid TOML"),
+        ("# mine\ngate = 3", "toml line 2 .gate.: must be a table"),
+        ("[scoring]\nrow = 1\n\n[gate]\nrow = 5", "toml line 5 .gate.: unknown key 'row'.*did you mean 'rows'"),
+        ("[gate]\n# few\n'rows' = 0", "toml line 3 .gate.: rows"),
+        ("gate.agreement = 0.9\ngate.row = 5", "toml line 2 .gate.: unknown key 'row'"),
+        ("gate = {row = 5}", "toml line 1 .gate.: unknown key 'row'"),
+        ('[gate]\nreaders = ["robot"]', "line 2 .gate.: readers"),
+        ("[training]\n\n[gates]\nrows = 20", "toml line 3: unknown table 'gates'.*did you mean 'gate'"),
+        ("[gate\n", "not valid TOML.*line 1"),
     ],
 )
 def test_a_policy_that_cannot_be_read_is_an_error_and_not_the_default(
@@ -236,6 +240,21 @@ def test_a_policy_that_cannot_be_read_is_an_error_and_not_the_default(
     (workspace.root / "grpo-rlvr.toml").write_text(settings, encoding="utf-8")
     with pytest.raises(InputError, match=message):
         gate(workspace, opened)
+
+
+@pytest.mark.parametrize("channel", ["page", "terminal", "elicitation"])
+def test_settings_that_cannot_be_used_are_refused_before_the_first_row(
+    workspace: Workspace, sums: Rows, score: Score, channel: Any
+) -> None:
+    reading_id = score(sums[:10], "sound_rewards.py:correct").reading_id
+    (workspace.root / "grpo-rlvr.toml").write_text("[gate]\nrow = 5\n", encoding="utf-8")
+    with pytest.raises(InputError, match="toml line 2"):
+        inspection.start_reading(reading_id, workspace, channel)
+    if channel == "terminal":
+        out = io.StringIO()
+        with pytest.raises(InputError, match="toml line 2"):
+            inspection.read_in_terminal(reading_id, workspace, name="Ann", stdin=io.StringIO("c\n"), stdout=out)
+        assert out.getvalue() == ""
 
 
 def test_a_reading_too_fast_to_be_real_closes_the_gate(sums: Rows, score: Score, read: Read) -> None:

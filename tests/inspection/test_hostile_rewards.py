@@ -163,5 +163,5 @@ def test_the_limits_come_from_the_settings_file(
     settings.write_text("[scoring]\nseconds = 1\n", encoding="utf-8")
     assert "longer than 1 s" in score(sums[:5], "r.py:loops").errors[0].message
     settings.write_text("[scoring]\nsecond = 1\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"\[scoring\] may hold seconds"):
+    with pytest.raises(InputError, match=r"line 2 \[scoring\]: unknown key 'second' .did you mean 'seconds'"):
         score(sums[:5], "r.py:fine")

@@ -35,6 +35,17 @@ def test_real_launch_raises_all_reasons_at_once_and_makes_no_run(spec, workspace
     assert not list(workspace.runs.glob(".new-*"))
 
 
+def test_settings_that_cannot_be_used_are_named_as_the_cause(spec, workspace):
+    settings = workspace.root / "grpo-rlvr.toml"
+    settings.write_text(settings.read_text(encoding="utf-8") + "row = 5\n", encoding="utf-8")
+    line = settings.read_text(encoding="utf-8").count("\n")
+    result = launch(spec, workspace, stage="smoke", dry_run=True)
+    (refusal,) = result.refusals
+    assert refusal.rule == "gate:settings" and "Known keys: rows" in refusal.remedy
+    assert refusal.message.startswith(f"grpo-rlvr.toml line {line} [gate]: unknown key 'row'")
+    assert result.message.endswith("1 reason stands against it.")
+
+
 def test_config_error_is_refused_with_its_fix(spec, workspace):
     found = rules_of(spec.model_copy(update={"config": {**spec.config, "num_generations": 3}}), workspace)
     refusal = next(value for rule, value in found.items() if rule.startswith("config:"))

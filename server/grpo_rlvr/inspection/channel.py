@@ -15,7 +15,7 @@ from typing import Any
 
 from grpo_rlvr.errors import InputError
 from grpo_rlvr.inspection import processes
-from grpo_rlvr.workspace import SETTINGS, Workspace
+from grpo_rlvr.workspace import Workspace
 
 MARK = "GRPO_RLVR_SCORING"
 POLL_SECONDS = 0.05
@@ -45,15 +45,12 @@ class Limits:
         Raises:
             InputError: an unknown key or a value that is not a positive number.
         """
-        table = workspace.settings().get("scoring", {})
-        known = cls.__dataclass_fields__
-        if not isinstance(table, dict) or set(table) - set(known):
-            raise InputError(
-                f"[scoring] may hold {', '.join(known)}", where=SETTINGS, remedy="Remove or rename the other keys."
-            )
+        table = workspace.settings_table("scoring", cls.__dataclass_fields__)
         for key, value in table.items():
             if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-                raise InputError(f"[scoring] {key} must be a positive number, got {value!r}", where=SETTINGS)
+                raise InputError(
+                    f"{key} must be a positive number, got {value!r}", where=workspace.settings_place("scoring", key)
+                )
         return cls(**table)
 
 

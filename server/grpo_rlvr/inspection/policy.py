@@ -2,37 +2,28 @@
 
 from pydantic import ValidationError
 
-from grpo_rlvr.errors import InputError, nearest
+from grpo_rlvr.errors import InputError
 from grpo_rlvr.models.reading import GatePolicy
-from grpo_rlvr.workspace import SETTINGS, Workspace
+from grpo_rlvr.workspace import Workspace
 
 
 def policy_in_force(workspace: Workspace) -> GatePolicy:
     """Return the policy of a workspace.
 
     Raises:
-        InputError: `[gate]` is not a table, has an unknown key, or a value that is not allowed.
+        InputError: the settings file cannot be used, or `[gate]` is no table, has an unknown key, or a value that is
+            not allowed; file and line are named.
     """
-    table = workspace.settings().get("gate", {})
-    where = f"{SETTINGS} [gate]"
-    if not isinstance(table, dict):
-        raise InputError(
-            f"must be a table, got {type(table).__name__}", where=where, remedy="Write [gate] key = value."
-        )
-    for key in table:
-        if key not in GatePolicy.model_fields:
-            raise InputError(
-                f"unknown key '{key}'{nearest(key, GatePolicy.model_fields)}",
-                where=where,
-                remedy=f"Known keys: {', '.join(GatePolicy.model_fields)}.",
-            )
+    table = workspace.settings_table("gate", GatePolicy.model_fields)
     try:
         return GatePolicy.model_validate(table)
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
         raise InputError(
-            f"{name}: {first['msg'].lower()}, got {first['input']!r}", where=where, remedy="Mend the value."
+            f"{name}: {first['msg'].lower()}, got {first['input']!r}",
+            where=workspace.settings_place("gate", str(first["loc"][0])),
+            remedy="Mend the value.",
         ) from None
 
 

@@ -19,9 +19,11 @@ def start_reading(reading_id: str, workspace: Workspace, channel: Channel = "pag
     """Open a reading on a channel. The page is served on loopback by a thread of this process.
 
     Raises:
-        InputError, NotFoundError: no such reading. EditedError: its record was changed.
+        InputError, NotFoundError: no such reading, or settings that cannot be used. EditedError: its record was
+            changed.
     """
     reading = Reading.open(workspace, reading_id)
+    policy_in_force(workspace)
     readers = list(fold(reading.store.events()).values())
     url = None
     if channel == "page":

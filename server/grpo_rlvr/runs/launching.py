@@ -258,8 +258,12 @@ def _describe(
         refusals=judgement.refusals,
         warnings=judgement.warnings,
         gate=judgement.gate,
-        message=message if not judgement.refusals else f"{message} {len(judgement.refusals)} reasons stand against it.",
+        message=f"{message}{_against(len(judgement.refusals))}",
     )
+
+
+def _against(reasons: int) -> str:
+    return "" if not reasons else f" {'1 reason stands' if reasons == 1 else f'{reasons} reasons stand'} against it."
 
 
 def resume_point(folder: RunFolder) -> int | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from grpo_rlvr.errors import UserError
+from grpo_rlvr.errors import InputError, UserError
 from grpo_rlvr.models.common import RewardSpec
 from grpo_rlvr.models.run import Refusal, RunGate
 from grpo_rlvr.models.setup import parse_setup
@@ -212,7 +212,16 @@ def _judge_memory(plan: Plan, setup: dict[str, Any], found: Judgement) -> None:
 
 
 def _judge_gate(plan: Plan, found: Judgement) -> None:
+    from grpo_rlvr.inspection import check_gate, policy_in_force
+
     reading = plan.spec.reading
+    try:
+        policy_in_force(plan.workspace)
+    except InputError as error:
+        # Whatever was read: without its policy nothing can be said of it.
+        found.gate = RunGate(reading_id=reading, open=False, reasons=[str(error)])
+        found.refuse("gate:settings", f"{error.where}: {error.message}", error.remedy)
+        return
     if not reading:
         found.gate = RunGate(open=False, reasons=["no reading"])
         found.refuse(
@@ -221,13 +230,11 @@ def _judge_gate(plan: Plan, found: Judgement) -> None:
             "Sample outputs, score them (score_samples), have a person read them (start_reading), name the reading.",
         )
         return
-    from grpo_rlvr.inspection import check_gate
-
     try:
         state = check_gate(plan.workspace, reading, [RewardSpec.model_validate(reward) for reward in plan.rewards])
     except UserError as error:
         found.gate = RunGate(reading_id=reading, open=False, reasons=[str(error)])
-        found.refuse("gate:no-reading", str(error), "Name a reading of this workspace, or make one (score_samples).")
+        found.refuse("gate:no-reading", error.message, "Name a reading of this workspace, or make one (score_samples).")
         return
     found.gate = RunGate(
         reading_id=reading,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grpo_rlvr.errors import InputError, NotFoundError
+from grpo_rlvr.inspection.policy import policy_in_force
 from grpo_rlvr.inspection.reading import reading_status
 from grpo_rlvr.inspection.rows import Reading, Row
 from grpo_rlvr.inspection.verdicts import Given, enter_reader, fold, record
@@ -36,6 +37,8 @@ class PageApi:
         self.suggested_name = ""
         self.done = threading.Event()
         self.reading = Reading.open(workspace, reading_id)
+        # Settings that cannot be used would fail the last row as well: better before the first.
+        policy_in_force(workspace)
         self._numbers = {row.row: number for number, row in enumerate(self.reading.rows, 1)}
         self._tickets: set[str] = set()
         self._sessions: dict[str, Session] = {}
