@@ -157,6 +157,21 @@ def test_score_routes_and_read_status_shows_a_closed_gate(folder: Path, capsys: 
     assert "closed" in capsys.readouterr().out
 
 
+def test_rewards_may_stand_in_a_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    form = {"reward": "format", "args": {"tags": ["answer"]}, "weight": 0.5}
+    (folder / "form.json").write_text(json.dumps(form), encoding="utf-8")
+    (folder / "both.json").write_text(json.dumps(["exact", form]), encoding="utf-8")
+    for given in (["exact", "form.json"], ["both.json"]):
+        run(["score", "--samples", "samples.jsonl", "--reward", *given, "--json"])
+        scored = ScoreResult.model_validate_json(capsys.readouterr().out)
+        assert [(reward.name[:6], reward.weight) for reward in scored.rewards] == [("exact", 1.0), ("format", 0.5)]
+    for content, said in (("[]", "no spec in it"), ('[{"weight": 1}]', "reward: field required"), ("[", "not JSON")):
+        (folder / "bad.json").write_text(content, encoding="utf-8")
+        assert run(["score", "--samples", "samples.jsonl", "--reward", "bad.json"]) == 2
+        error = capsys.readouterr().err
+        assert said in error and "bad.json" in error
+
+
 def test_audit_alone_names_the_attack_and_stores_no_reading(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     careless = (
         "def right(completions, gold, **kwargs):\n    return [float(g in c) for c, g in zip(completions, gold)]\n"

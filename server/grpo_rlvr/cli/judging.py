@@ -27,7 +27,7 @@ def calibrate(options: argparse.Namespace) -> int:
     from rlvr_rewards import calibrate as measure
 
     place = Workspace.open(options.root, confined=False)
-    spec = _spec(options.judge)
+    spec = _spec(place, options.judge)
     labelled = _labels(place, options.labels)
     record = place.root / (options.record or spec.args.get("calibration") or "judge-calibration.json")
     try:
@@ -41,11 +41,12 @@ def calibrate(options: argparse.Namespace) -> int:
     return 0
 
 
-def _spec(text: str) -> RewardSpec:
-    (spec,) = parse_reward_specs([text])
-    if spec.reward != "judge":
+def _spec(place: Workspace, text: str) -> RewardSpec:
+    spec, *more = parse_reward_specs(place, [text], "--judge")
+    if more or spec.reward != "judge":
         remedy = 'Give {"reward": "judge", "args": {"rubric": [...], "client": {"base_url": ..., "model": ...}}}.'
-        raise InputError(f"{spec.reward!r} is no judge", where="--judge", remedy=remedy)
+        what = f"{len(more) + 1} specs are not one judge" if more else f"{spec.reward!r} is no judge"
+        raise InputError(what, where="--judge", remedy=remedy)
     return spec
 
 

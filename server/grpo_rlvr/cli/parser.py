@@ -85,7 +85,7 @@ def _add_scored(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--samples", required=True, metavar="FILE", help="JSONL with prompt, completion and columns")
     parser.add_argument(
         "--reward", required=True, nargs="+", action="extend", metavar="SPEC",
-        help="name, file.py:func, or a JSON object",
+        help="name, file.py:func, a JSON object, or a JSON or YAML file of specs",
     )  # fmt: skip
     parser.add_argument("--column", action="append", default=[], metavar="FROM=TO", help="rename a column")
 
@@ -143,7 +143,7 @@ def _add_sample_verbs(parsers: Any) -> None:
         "Measure a judge against a person's labels.",
         one="the judge is not good enough",
     )
-    judge.add_argument("--judge", required=True, metavar="SPEC", help="reward spec of the judge, a JSON object")
+    judge.add_argument("--judge", required=True, metavar="SPEC", help="reward spec of the judge: a JSON object or file")
     judge.add_argument("--labels", required=True, metavar="FILE", help="JSONL with prompt, completion and label")
     judge.add_argument("--record", metavar="FILE", help="where to write (default: the spec's 'calibration')")
     scaffold = _verb(

@@ -124,7 +124,7 @@ def score(options: argparse.Namespace) -> int:
     place = workspace(options)
     config, _ = load_config_argument(place, None, options.config, required=False)
     result = sample_tools.score_samples(
-        place, sample_tools.parse_reward_specs(options.reward), path=options.samples, columns=_columns(options),
+        place, sample_tools.parse_reward_specs(place, options.reward), path=options.samples, columns=_columns(options),
         config=config,
     )  # fmt: skip
     show(options, result, render.score)
@@ -133,9 +133,9 @@ def score(options: argparse.Namespace) -> int:
 
 def audit(options: argparse.Namespace) -> int:
     """0 when every attack held, else 1."""
+    place = workspace(options)
     result = sample_tools.audit_rewards(
-        workspace(options), sample_tools.parse_reward_specs(options.reward), path=options.samples,
-        columns=_columns(options),
+        place, sample_tools.parse_reward_specs(place, options.reward), path=options.samples, columns=_columns(options),
     )  # fmt: skip
     show(options, result, render.audit)
     return 0 if result.verdict == "held" else 1

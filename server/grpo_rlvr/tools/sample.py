@@ -10,8 +10,11 @@ from grpo_rlvr.interpreter import training_interpreter
 from grpo_rlvr.models.common import RewardSpec
 from grpo_rlvr.models.run import Endpoint, RunStarted, SampleRequest
 from grpo_rlvr.models.score import Audit, ScoreResult
+from grpo_rlvr.tools.inputs import load_json_file
 from grpo_rlvr.tools.registry import Progress
 from grpo_rlvr.workspace import Workspace
+
+SPEC_FORMS = 'Give a name, file.py:func, {"reward": ..., "args": {...}, "weight": 1.0}, or a JSON file of such objects.'
 
 
 def sample_outputs(
@@ -106,21 +109,32 @@ def refuse_bad_specs(rewards: list[RewardSpec]) -> None:
             raise InputError(str(error), where=f"rewards[{index}]", remedy="Mend the spec.") from None
 
 
-def parse_reward_specs(texts: list[str]) -> list[RewardSpec]:
-    """Read reward specs from a command line: a name, `file.py:func`, or a JSON object.
+def parse_reward_specs(workspace: Workspace, texts: list[str], argument: str = "--reward") -> list[RewardSpec]:
+    """Read reward specs from a command line: a name, `file.py:func`, a JSON object, or a JSON or YAML file of specs.
 
     Raises:
-        InputError: not a spec.
+        InputError: not a spec, or a file that holds none. NotFoundError: no such file.
     """
-    specs = []
-    for text in texts:
-        try:
-            raw = json.loads(text) if text.lstrip().startswith("{") else {"reward": text}
-            specs.append(RewardSpec.model_validate(raw))
-        except (json.JSONDecodeError, ValidationError) as error:
-            raise InputError(
-                f"{text[:120]!r} is no reward spec: {str(error).splitlines()[0]}",
-                where="--reward",
-                remedy='Give a name, file.py:func, or {"reward": ..., "args": {...}, "weight": 1.0}.',
-            ) from None
-    return specs
+    return [spec for text in texts for spec in _specs_of(workspace, text, argument)]
+
+
+def _specs_of(workspace: Workspace, text: str, argument: str) -> list[RewardSpec]:
+    where = argument
+    try:
+        if text.lstrip().startswith(("{", "[")):
+            raw = json.loads(text)
+        elif text.lower().endswith((".json", ".yaml", ".yml")):
+            raw, where = load_json_file(workspace, text, argument), f"{argument} {text}"
+        else:
+            raw = text
+        found = raw if isinstance(raw, list) else [raw]
+        if not found:
+            raise InputError("there is no spec in it", where=where, remedy=SPEC_FORMS)
+        return [RewardSpec.model_validate({"reward": one} if isinstance(one, str) else one) for one in found]
+    except json.JSONDecodeError as error:
+        raise InputError(f"{text[:120]!r} is not JSON: {error}", where=where, remedy=SPEC_FORMS) from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        said = f"{field}: {first['msg'].lower()}" if field else first["msg"].lower()
+        raise InputError(f"no reward spec ({said})", where=where, remedy=SPEC_FORMS) from None
