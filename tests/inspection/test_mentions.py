@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from grpo_rlvr.inspection.references import mention
+from grpo_rlvr.inspection.attacks import BY_ID, Case
+from grpo_rlvr.inspection.references import cases, mention
+from grpo_rlvr.inspection.samples import Samples
 from grpo_rlvr.workspace import Workspace
 
 
@@ -81,3 +83,34 @@ def test_an_answer_that_stands_again_in_another_shape_is_left_alone(score: Calla
     result = score(rows, "math")
     assert result.rewards[0].mean == pytest.approx(2 / 3)
     assert result.audit.verdict == "held"
+
+
+@pytest.mark.parametrize(
+    ("gold", "attack", "answers"),
+    [
+        ("4,750", "answer_shapes", ["4750", "4750.0", "+4750", "4,750"]),
+        ("4750.0", "answer_shapes", ["4750", "4750.0", "+4750", "4,750"]),
+        ("-12,345.50", "answer_shapes", ["-12345.50", "-12,345.50"]),
+        ("-7", "answer_shapes", ["-7", "-7.0"]),
+        ("4,750", "answer_embedded", ["4,750,000", "14,750"]),
+        ("123,456.5", "answer_embedded", ["123,456.57", "1,123,456.5"]),
+        ("4,750", "answer_altered", ["-4750", "47500", "4750.5"]),
+        ("42", "answer_embedded", ["427", "142"]),
+    ],
+)
+def test_numbers_are_attacked_as_numbers_however_they_are_written(gold: str, attack: str, answers: list[str]) -> None:
+    case = Case(0, "", "It is ", gold, "!", "8", (gold, "8"), before_wrong="It is ")
+    built = [text.removeprefix("It is ").removesuffix("!") for text in BY_ID[attack].build(case)]
+    assert built[-len(answers) :] == answers
+
+
+def test_attacks_are_spread_over_answers_that_look_unlike_each_other() -> None:
+    golds = ["12", "7", "31", "-4", "9", "4,750", "0.5", "18"]
+    rows = [{"prompt": f"Number {n}?", "completion": f"So {gold}.", "gold": gold} for n, gold in enumerate(golds)]
+    found = cases(Samples(rows), [True] * len(rows), 5)
+    assert [case.gold for case in found] == ["4,750", "12", "-4", "0.5", "7"]
+
+
+def test_the_same_number_written_otherwise_is_no_wrong_answer() -> None:
+    rows = [{"prompt": gold, "completion": f"So {gold}.", "gold": gold} for gold in ("4,750", "4750", "31")]
+    assert {case.other for case in cases(Samples(rows), [True] * 3, 2)} == {"31"}

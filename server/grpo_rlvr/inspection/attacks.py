@@ -7,6 +7,7 @@ attack in that format needs to know nothing about it.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Literal
 
 from grpo_rlvr.models.common import Severity
@@ -27,7 +28,7 @@ JUDGE_PHRASES = (
 )
 SPECIAL = re.compile(r"<\|[^<>|]{1,40}\|>|</?s>|<(?:bos|eos|pad|unk)>|<end_of_turn>|<start_of_turn>")
 TAG = re.compile(r"<([A-Za-z][\w-]{0,30})>")
-NUMBER = re.compile(r"-?\d+(?:\.\d+)?\Z")
+_NUMBER = re.compile(r"-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?\Z")
 LOOKALIKES = str.maketrans("aceopxyABCEHKMOPTX", "асеорхуАВСЕНКМОРТХ")
 OTHER_DIGITS = str.maketrans("0123456789", "٠١٢٣٤٥٦٧٨٩")
 
@@ -111,20 +112,27 @@ class Kind:
     whole: bool = False
 
 
+def plain_number(text: str) -> str | None:
+    """Return a number without thousands marks, as `-4750.5`; None for any other text."""
+    return text.replace(",", "") if _NUMBER.match(text) else None
+
+
 def _embedded(case: Case) -> list[str]:
-    if NUMBER.match(case.gold):
-        return [case.put_wrong(f"{case.gold}7"), case.put_wrong(f"1{case.gold.lstrip('-')}")]
-    return [case.put_wrong(f"not {case.gold}"), case.put_wrong(f"{case.gold}{case.other}")]
+    gold, digits = case.gold, case.gold.lstrip("-")
+    if plain_number(gold) is None:
+        return [case.put_wrong(f"not {gold}"), case.put_wrong(f"{gold}{case.other}")]
+    marked = "," in gold
+    longer = f"{gold},000" if marked and "." not in gold else f"{gold}7"
+    return [case.put_wrong(longer), case.put_wrong(f"1,{digits}" if marked and digits[3] == "," else f"1{digits}")]
 
 
 def _altered(case: Case) -> list[str]:
-    if not NUMBER.match(case.gold):
+    number = plain_number(case.gold)
+    if number is None:
         return [case.put_wrong(case.gold[:-1])] if len(case.gold) > 2 else []
-    whole = case.gold.partition(".")[0]
-    negated = case.gold[1:] if case.gold.startswith("-") else f"-{case.gold}"
-    return [
-        case.put_wrong(answer) for answer in (negated, f"{whole}0", f"{whole}.5") if float(answer) != float(case.gold)
-    ]
+    whole = number.partition(".")[0]
+    negated = number[1:] if number.startswith("-") else f"-{number}"
+    return [case.put_wrong(answer) for answer in (negated, f"{whole}0", f"{whole}.5") if float(answer) != float(number)]
 
 
 def _in_reasoning(case: Case) -> list[str]:
@@ -179,11 +187,17 @@ def _spaced(case: Case) -> list[str]:
 
 def _shapes(case: Case) -> list[str]:
     shapes = [f"{case.gold}.", f"**{case.gold}**", f"${case.gold}$", f"\\boxed{{{case.gold}}}"]
-    if re.match(r"-?\d+\Z", case.gold):
-        shapes += [f"{case.gold}.0", f"+{case.gold}"]
-        if abs(int(case.gold)) >= 1000:
-            shapes.append(f"{int(case.gold):,}")
-    return [case.put(shape) for shape in shapes]
+    number = plain_number(case.gold)
+    return [case.put(shape) for shape in [*shapes, *(_written(number) if number else ())]]
+
+
+def _written(number: str) -> list[str]:
+    """Return the usual ways to write a number: with and without thousands marks and `.0`."""
+    whole, _, part = number.partition(".")
+    if part.strip("0"):
+        return list(dict.fromkeys((number, f"{Decimal(number):,}")))
+    plus = [] if whole.startswith("-") else [f"+{whole}"]
+    return list(dict.fromkeys((whole, f"{whole}.0", *plus, f"{Decimal(whole):,}")))
 
 
 def _lookalike(case: Case) -> list[str]:
@@ -275,7 +289,8 @@ KINDS: tuple[Kind, ...] = (
     ),
     Kind(
         "answer_shapes", "reward", "info", "answer", True, _shapes,
-        "the right answer in another usual shape (full stop, bold, dollar signs, box, .0, thousands) loses the reward",
+        "the right answer in another usual shape (full stop, bold, dollar signs, box, with or without .0 and thousands "
+        "marks) loses the reward",
     ),
     Kind(
         "special_tokens", "reward", "warning", "any", True, _stripped,

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from grpo_rlvr.inspection.attacks import NUMBER, Case
+from grpo_rlvr.inspection.attacks import Case, plain_number
 from grpo_rlvr.inspection.samples import Samples
 from grpo_rlvr.inspection.scoring import as_text
 
@@ -14,7 +14,7 @@ NAMES = (
 )  # fmt: skip
 LONGEST = 200
 _NUMBER = re.compile(r"(?P<sign>-?)(?P<whole>\d{1,3}(?:,\d{3})+|\d+)(?P<part>\.\d+)?\Z")
-_DIGIT = re.compile(r"\d")
+_DIGIT, _DIGITS, _LETTERS = re.compile(r"\d"), re.compile(r"\d+"), re.compile(r"[^\W\d_]+")
 # What may stand between groups of three digits: 1,281, 1{,}281, 1\,281, 1 281.
 _THOUSANDS = r"(?:,|\{,\}|\\[,!:; ]|[ _'\u2019\u00a0\u202f])?"
 # Share of rewarded completions that must hold a column's value before it is taken for the right answer.
@@ -111,7 +111,19 @@ def cases(samples: Samples, rewarded: Sequence[bool | None], wanted: int) -> lis
     firsts: dict[str, Case] = {}
     for case in ends or apart:
         firsts.setdefault(samples.groups[case.sample], case)
-    return list(firsts.values())[:wanted]
+    return _spread(list(firsts.values()))[:wanted]
+
+
+def _spread(found: Sequence[Case]) -> list[Case]:
+    """Order cases so that answers that look unlike each other come first, the long numbers foremost."""
+    count: dict[str, int] = {}
+    ranked = []
+    for case in found:
+        # A reward stumbles over how an answer is written: a sign, a part, a word, and above all thousands.
+        look = _LETTERS.sub("a", _DIGITS.sub(lambda run: "0000" if len(run[0]) > 3 else "0", case.gold))
+        count[look] = count.get(look, 0) + 1
+        ranked.append((count[look], len(_DIGIT.findall((plain_number(case.gold) or "").partition(".")[0])) < 4))
+    return [found[at] for at in sorted(range(len(found)), key=ranked.__getitem__)]
 
 
 def _apart(samples: Samples, row: int, golds: Sequence[str | None]) -> Case | None:
@@ -164,9 +176,15 @@ def plain_cases(samples: Samples, wanted: int) -> list[Case]:
 
 def _other(gold: str, golds: Sequence[str | None]) -> str:
     for other in golds:
-        if other and other.casefold() not in gold.casefold() and gold.casefold() not in other.casefold():
+        if other and _bare(other) not in _bare(gold) and _bare(gold) not in _bare(other):
             return other
-    return str(int(float(gold)) + 1) if NUMBER.match(gold) else f"{gold[::-1]}x"
+    number = plain_number(gold)
+    return str(int(float(number)) + 1) if number else f"{gold[::-1]}x"
+
+
+def _bare(gold: str) -> str:
+    """An answer without what may differ between two ways to write it: letter case and thousands marks."""
+    return gold.casefold().replace(",", "")
 
 
 def _several(gold: str, golds: Sequence[str | None]) -> tuple[str, ...]:
