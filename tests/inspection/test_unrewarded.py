@@ -49,6 +49,21 @@ def test_a_reward_that_misses_right_answers_is_found_out(sums: Rows, workspace: 
     assert result.route.route == "unknown" and "hold their right answer and earn nothing" in result.route.why
 
 
+def test_the_note_on_unpaid_right_answers_names_samples_and_shows_unlike_ones(score: Score) -> None:
+    rows = []
+    for number in range(40):
+        answer = 3 + 7 * number if number % 8 else 4750 + number
+        told = f"{answer:,}" if answer > 999 else str(answer)
+        form = f"**{told}** apples" if number == 21 else f"{told} apples"
+        text = f"{'So many words lead up to it. ' * 9}\nThe answer is \\boxed{{{form}}}."
+        rows.append({"prompt": f"How many, {number}?", "completion": text, "gold": str(answer)})
+    note = next(note for note in score(rows, "exact").notes if "earn nothing" in note)
+    assert note.startswith("40 of 40 samples hold their right answer and earn nothing (samples 0, 1, 2, 3, 4, 5, 6, 7 ")
+    assert " and 32 more)" in note
+    shown = ["boxed{4,750 apples}", "boxed{10 apples}", "boxed{**150** apples}"]
+    assert all(text in note for text in shown) and note.count("boxed") == 3
+
+
 def test_letters_that_stand_in_any_text_are_no_right_answers(workspace: Workspace, score: Score) -> None:
     (workspace.root / "mine.py").write_text(
         "def never(completions, **kwargs):\n    return [0.0] * len(completions)\n", encoding="utf-8"

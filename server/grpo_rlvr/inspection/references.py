@@ -14,7 +14,7 @@ NAMES = (
 )  # fmt: skip
 LONGEST = 200
 _NUMBER = re.compile(r"(?P<sign>-?)(?P<whole>\d{1,3}(?:,\d{3})+|\d+)(?P<part>\.\d+)?\Z")
-_DIGIT, _DIGITS, _LETTERS = re.compile(r"\d"), re.compile(r"\d+"), re.compile(r"[^\W\d_]+")
+_DIGIT, _DIGITS, _WORDS = re.compile(r"\d"), re.compile(r"\d+"), re.compile(r"[^\W\d_]+(?:\s+[^\W\d_]+)*")
 # What may stand between groups of three digits: 1,281, 1{,}281, 1\,281, 1 281.
 _THOUSANDS = r"(?:,|\{,\}|\\[,!:; ]|[ _'\u2019\u00a0\u202f])?"
 # Share of rewarded completions that must hold a column's value before it is taken for the right answer.
@@ -85,6 +85,11 @@ def mention(gold: str) -> re.Pattern[str]:
     return re.compile(rf"{before}{digits}(?!\w)(?!\.\d)(?!,\d{{3}}(?!\d))")
 
 
+def look(text: str) -> str:
+    """Return the shape of a text: words as `a`, numbers as `0`, those of four and more digits as `0000`."""
+    return _WORDS.sub("a", _DIGITS.sub(lambda run: "0000" if len(run[0]) > 3 else "0", text))
+
+
 def message_text(completion: Any) -> str:
     """Return the text that the model wrote last: the content of the last message of a chat completion."""
     if isinstance(completion, str):
@@ -120,9 +125,9 @@ def _spread(found: Sequence[Case]) -> list[Case]:
     ranked = []
     for case in found:
         # A reward stumbles over how an answer is written: a sign, a part, a word, and above all thousands.
-        look = _LETTERS.sub("a", _DIGITS.sub(lambda run: "0000" if len(run[0]) > 3 else "0", case.gold))
-        count[look] = count.get(look, 0) + 1
-        ranked.append((count[look], len(_DIGIT.findall((plain_number(case.gold) or "").partition(".")[0])) < 4))
+        shape = look(case.gold)
+        count[shape] = count.get(shape, 0) + 1
+        ranked.append((count[shape], len(_DIGIT.findall((plain_number(case.gold) or "").partition(".")[0])) < 4))
     return [found[at] for at in sorted(range(len(found)), key=ranked.__getitem__)]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from grpo_rlvr.inspection.judging import Judge
-from grpo_rlvr.inspection.references import gold_texts, message_text, stands_in
+from grpo_rlvr.inspection.references import gold_texts, look, mention, message_text, stands_in
 from grpo_rlvr.inspection.samples import Samples
 from grpo_rlvr.inspection.scoring import Called
 from grpo_rlvr.models.common import RewardSpec
@@ -37,6 +37,8 @@ NOTED, BLIND = 0.25, 0.5
 # The right answer counts as seen where this much more of the unrewarded samples hold their own than another row's.
 EXCESS = 0.2
 EXCERPT = 120
+# Samples that a note lists by number, examples it shows, and characters beside an answer that make them look unlike.
+NUMBERED, EXAMPLES, NEAR = 8, 3, 12
 
 
 @dataclass(frozen=True)
@@ -71,10 +73,12 @@ def unrewarded(
             example = f"{_example(samples, rows)}.{_cut(samples, rows)}"
             notes.append(f"{names[index]}: {said} ({reason}), {example}{_reads(specs[index], reason)} {advice}")
             blind = said if len(rows) >= BLIND * len(samples.rows) else blind
-    if seen := _seen(samples, rewarded):
+    golds = gold_texts(samples, rewarded)
+    if seen := _seen(samples, golds, rewarded):
         said = f"{len(seen)} of {len(samples.rows)} samples hold their right answer and earn nothing"
         notes.append(
-            f"{said}, {_example(samples, seen)}. Read some: where they are right, the reward reads them wrongly."
+            f"{said} ({_numbers(seen)}): {_unlike(samples, golds, seen)}. "
+            "Read some: where they are right, the reward reads them wrongly."
         )
         blind = blind or said
     return Unrewarded(notes, blind)
@@ -94,9 +98,8 @@ def without_never(route: Route, found: Unrewarded) -> Route:
     )
 
 
-def _seen(samples: Samples, rewarded: Sequence[bool | None]) -> list[int]:
+def _seen(samples: Samples, golds: Sequence[str | None], rewarded: Sequence[bool | None]) -> list[int]:
     """Return unrewarded rows that hold their right answer, if clearly more do than hold another row's by chance."""
-    golds = gold_texts(samples, rewarded)
     rows = [row for row, outcome in enumerate(rewarded) if outcome is False and golds[row]]
     distinct = list(dict.fromkeys(gold for gold in golds if gold))
     if len(distinct) < 2 or not rows:
@@ -118,7 +121,33 @@ def _reads(spec: RewardSpec, reason: str) -> str:
 
 def _example(samples: Samples, rows: Sequence[int]) -> str:
     text = " ".join(message_text(samples.rows[rows[0]]["completion"]).split())
-    return f"e.g. sample {rows[0]}: {text[:EXCERPT]!r}"
+    half = EXCERPT // 2
+    # An answer stands at the end, and so does what is odd about it.
+    shown = text if len(text) <= EXCERPT else f"{text[:half]} … {text[-half:]}"
+    return f"e.g. sample {rows[0]}: {shown!r}"
+
+
+def _numbers(rows: Sequence[int]) -> str:
+    more = "" if len(rows) <= NUMBERED else f" and {len(rows) - NUMBERED} more"
+    return f"sample{'s' if len(rows) > 1 else ''} {', '.join(map(str, rows[:NUMBERED]))}{more}"
+
+
+def _unlike(samples: Samples, golds: Sequence[str | None], rows: Sequence[int]) -> str:
+    """Return the right answers of a few samples with the text around them, as unlike each other as there are any."""
+    found: dict[str, int] = {}
+    ranked = []
+    for row in rows:
+        text = message_text(samples.rows[row]["completion"])
+        *_, last = mention(golds[row] or "").finditer(text)
+        start, end = last.span()
+        near = look(text[max(0, start - NEAR) : start]), look(text[end : end + NEAR])
+        # First answers that are written in unlike ways, then those in unlike surroundings.
+        for shape in (own := look(last.group()), around := " ".join((own, *near))):
+            found[shape] = found.get(shape, 0) + 1
+        excerpt = " ".join(text[max(0, start - EXCERPT // 2) : end + EXCERPT // 3].split())
+        ranked.append((found[own], found[around], row, excerpt))
+    different = [entry for entry in ranked if entry[1] == 1]
+    return "; ".join(f"sample {row}: {excerpt!r}" for _, _, row, excerpt in sorted(different)[:EXAMPLES])
 
 
 def _cut(samples: Samples, rows: Sequence[int]) -> str:
