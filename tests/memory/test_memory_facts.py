@@ -393,3 +393,9 @@ def test_a_config_json_that_is_none_is_one_clear_error(tmp_path: Path, content: 
 def test_the_vision_tower_beside_a_known_qwen3_5_is_said_not_to_be_counted() -> None:
     answer = estimate({}, parse_setup({"model": {"name": "Qwen/Qwen3.5-9B"}, "hardware": {"gpu": "H100"}}))
     assert "vision tower" in answer.notes[0]
+
+
+def test_what_images_cost_is_said_not_to_be_counted_where_the_model_sees_them() -> None:
+    for name, said in (("Qwen/Qwen2.5-VL-3B-Instruct", True), ("Qwen/Qwen2.5-3B-Instruct", False)):
+        answer = estimate({}, parse_setup({"model": {"name": name}, "hardware": {"gpu": "H100"}}))
+        assert any("With images" in note for note in answer.notes) is said

@@ -16,6 +16,7 @@ def write_notes(computed: Computed) -> list[str]:
         *_cpu(plan),
         *_engine(computed),
         *_weights(plan),
+        *_images(plan),
         *_rest(plan, computed),
     ]
 
@@ -39,6 +40,15 @@ def _architecture(plan: Plan) -> list[str]:
         f"The architecture '{f.model_type}' is not modelled. {counted} as those of a plain decoder of the same sizes, "
         "which can be far off: the verdict is a guess."
         + ("" if f.stated_params else " State model.params_b to set the size right.")
+    ]
+
+
+def _images(plan: Plan) -> list[str]:
+    if not plan.facts.tower:
+        return []
+    return [
+        "With images: their tokens belong to dataset.max_prompt_tokens, and what the vision tower keeps for them is "
+        "not counted. It grows with the pixels, and is many times larger without gradient checkpointing."
     ]
 
 
