@@ -35,7 +35,8 @@ Read this when stating a `setup` for `check_config`, `estimate_memory`, `recomme
 An object with any of the sections below, as a tool's argument or `--setup FILE` (JSON or YAML). State what is known
 and leave out the rest: unknown is not a default, and a rule that needs an unknown fact is listed as not applicable.
 `model.name` or `model.path` alone tell size and kind of a known model. Keys that nothing reads are reported with the
-nearest known one.
+nearest known one. A text alone may stand for a section that it names: `"model": "Qwen/Qwen3-4B"`, `"hardware": "H100"`,
+`"rewards": ["math"]`.
 
 ```json
 {"versions": {"trl": "1.16.0"}, "model": {"name": "Qwen/Qwen2.5-7B-Instruct", "peft": {"r": 16}},

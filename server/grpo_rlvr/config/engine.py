@@ -13,13 +13,14 @@ from grpo_rlvr.config.batch import Batch
 from grpo_rlvr.config.changes import changed_defaults
 from grpo_rlvr.config.effective import describe
 from grpo_rlvr.config.facts import Facts
+from grpo_rlvr.config.lifetimes import lifetime
 from grpo_rlvr.config.load_limits import checked_mapping
 from grpo_rlvr.config.rule import Fail, NotApplicable, Outcome, Rule
 from grpo_rlvr.config.rules import RULES
 from grpo_rlvr.config.tables import Table, is_newer_than_tables, newest_version, table, table_version
 from grpo_rlvr.config.tidy import tidied
 from grpo_rlvr.config.typecheck import wrongly_typed
-from grpo_rlvr.config.versions import Versions
+from grpo_rlvr.config.versions import Versions, release
 from grpo_rlvr.config.view import ConfigView, Unknown
 from grpo_rlvr.models.check import ChangedDefault, CheckResult, Effective, Finding, Fix
 from grpo_rlvr.models.setup import Setup
@@ -112,7 +113,7 @@ def check(
         defaults_changed=_changed_since(from_version, inputs) if from_version else [],
         unused_setup=[*setup.unused, *inputs.facts.unusable()],
         unread=sorted(unread),
-        notes=list(loaded.notes) if loaded else [],
+        notes=[*(loaded.notes if loaded else []), *(_age(findings, inputs) if from_version is None else [])],
         not_applicable=verdicts.not_applicable,
         missing_facts=missing_facts(verdicts.not_applicable, inputs),
     )
@@ -131,6 +132,19 @@ def check(
 
         result.deep = deep_check(result, given, setup, deep, root=root)
     return result
+
+
+def _age(findings: Sequence[Finding], inputs: Inputs) -> list[str]:
+    """What kwargs that are gone tell: for which release the config was written, whose defaults differ too."""
+    gone = [lifetime(name, inputs.table) for item in findings if item.rule == "removed-kwarg" for name in item.fields]
+    last = [life.last for life in gone if life.last and (life.removed or "").startswith("TRL")]
+    if not last:
+        return []
+    oldest = min(last, key=release)
+    return [
+        f"Written for TRL {oldest} or older, by the kwargs that are gone: name that release as from_version "
+        "(--from-version), and the defaults that changed since are listed."
+    ]
 
 
 def resolve_version(setup: Setup, argument: str | None) -> tuple[str, str]:

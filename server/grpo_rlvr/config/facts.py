@@ -64,11 +64,13 @@ class Facts:
             return max(1, int(found[1])), "launch.command"
         if found := _MACHINE_PROCESSES.search(command):
             return max(1, int(found[1]) * int(self.number("hardware.num_machines") or 1)), "launch.command"
+        if (gpus := self.number("hardware.gpus")) is not None and gpus > 1 and not self.server:
+            return int(gpus), "assumed: one for each of hardware.gpus"
         return 1, "assumed: hardware.num_processes is not stated"
 
     @property
     def processes(self) -> int:
-        """Training processes; 1 when the setup does not say."""
+        """Training processes; one a GPU when only these are stated, 1 when the setup does not say."""
         return self._processes[0]
 
     @property

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from grpo_rlvr.memory.answer import estimate
+    from grpo_rlvr.memory.hardware import card_memory_gb
     from grpo_rlvr.memory.measuring import measure
     from grpo_rlvr.memory.picture import picture_png, picture_svg
     from grpo_rlvr.memory.solving import solve
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from grpo_rlvr.memory.tables import render_docs
 
 _HOMES = {
+    "card_memory_gb": "hardware",
     "describe": "summary",
     "estimate": "answer",
     "measure": "measuring",
@@ -21,7 +23,9 @@ _HOMES = {
     "solve": "solving",
 }
 
-__all__ = ["describe", "estimate", "measure", "picture_png", "picture_svg", "render_docs", "solve"]
+__all__ = [
+    "card_memory_gb", "describe", "estimate", "measure", "picture_png", "picture_svg", "render_docs", "solve",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -25,6 +25,12 @@ def find_card(name: Any) -> str | None:
     return next((key for alias, key in c.CARD_ALIASES if alias in text), None)
 
 
+def card_memory_gb(hardware: Mapping[str, Any]) -> float | None:
+    """Return the memory of the GPU that a setup's `hardware` section names, in GB; None when the table lacks it."""
+    key = find_card(hardware.get("gpu") or hardware.get("kind")) or find_card(hardware.get("device"))
+    return c.CARDS[key].memory_gb if key else None
+
+
 def read_devices(reader: Reader, engine: Engine, sharding: Sharding, facts: ModelFacts) -> Devices:
     """Return the devices of a setup.
 

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 Severity = Literal["error", "warning", "info"]
 JsonObject = dict[str, JsonValue]
@@ -21,6 +21,12 @@ class RewardSpec(Model):
     reward: str = Field(description="Name of a reward of rlvr_rewards (math, exact, ...) or 'file.py:function'.")
     args: dict[str, Any] = Field(default_factory=dict, description="Keyword arguments of the reward.")
     weight: float = Field(default=1.0, description="Weight in the sum of rewards.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_a_name(cls, given: Any) -> Any:
+        """A text alone is the reward's name, as on the command line."""
+        return {"reward": given} if isinstance(given, str) else given
 
 
 class Interval(Model):

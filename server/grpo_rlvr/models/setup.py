@@ -83,7 +83,7 @@ KNOWN: dict[str, dict[str, str]] = {
         "train_call": "source text of the call to `train`", "concurrent_runs_on_host": "runs on this machine at once",
         "zero_stage": "ZeRO stage, 0 to 3", "engine": "`deepspeed`, `fsdp` or `ddp`",
         "offload": "what ZeRO offloads: a list of `param` and `optimizer`",
-        "accelerate": "accelerate's settings", "python": "the training's interpreter",
+        "accelerate": "accelerate's settings, or the path of their file", "python": "the training's interpreter",
         "framework": "another trainer than TRL, such as `ms-swift`",
     },
     "peft_config": {},
@@ -100,6 +100,8 @@ KNOWN: dict[str, dict[str, str]] = {
 }  # fmt: skip
 # Keys that accelerate writes at the top of its settings: such a file states how a run is launched, as it is.
 ACCELERATE = frozenset({"compute_environment", "distributed_type"})
+# Sections that a text alone may stand for, and the key that it fills.
+NAMED_BY = {"model": "name", "hardware": "gpu"}
 # Free-form sections: their keys are the caller's own.
 FREE = frozenset({"peft_config", "trainer", "intent", "environment_factory"})
 
@@ -151,6 +153,7 @@ def parse_setup(raw: Any) -> Setup:
         )
     if ACCELERATE & raw.keys():
         raw = {"launch": {"accelerate": raw}}
+    raw = {key: _written_out(key, value) for key, value in raw.items()}
     unused: list[str] = []
     for key, value in raw.items():
         if key not in KNOWN:
@@ -161,6 +164,15 @@ def parse_setup(raw: Any) -> Setup:
             )
         unused += _unused_keys(key, value)
     return Setup(_with_peft_config(raw), tuple(unused))
+
+
+def _written_out(section: str, value: Any) -> Any:
+    """A section that is given by its name alone: a model, a GPU, rewards."""
+    if section == "rewards" and isinstance(value, list):
+        return [{"reward": entry} if isinstance(entry, str) else entry for entry in value]
+    if not isinstance(value, str) or section not in NAMED_BY:
+        return value
+    return {"path" if section == "model" and value.startswith((".", "/", "~")) else NAMED_BY[section]: value}
 
 
 def _with_peft_config(raw: Mapping[str, Any]) -> dict[str, Any]:

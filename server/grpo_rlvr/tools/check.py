@@ -16,6 +16,7 @@ from grpo_rlvr.tools.inputs import (
     TrlVersionArgument,
     load_config_argument,
     load_setup,
+    with_accelerate_file,
 )
 from grpo_rlvr.workspace import Workspace
 
@@ -51,11 +52,11 @@ def check_config(
 
     kwargs, loaded = load_config_argument(workspace, config, path)
     # Only a path that the caller states: a script may map the rows of a file that it names.
-    stated = with_dataset_facts(load_setup(setup), workspace) if setup else None
+    stated = with_dataset_facts(with_accelerate_file(load_setup(setup), workspace), workspace) if setup else None
     known = load_setup(stated.sections if stated else None, loaded.setup if loaded else None)
     return check(
         kwargs,
-        _with_model_facts(known, workspace),
+        _with_card(_with_model_facts(known, workspace)),
         trl_version=trl_version,
         from_version=from_version,
         compare_versions=compare_versions or (),
@@ -76,6 +77,17 @@ def _with_model_facts(setup: Setup, workspace: Workspace) -> Setup:
     if not added:
         return setup
     return replace(setup, sections={**setup.sections, "model": {**model, **added}})
+
+
+def _with_card(setup: Setup) -> Setup:
+    """Add the memory of a GPU that is known by its name, where the setup states no memory."""
+    from grpo_rlvr.memory import card_memory_gb
+
+    hardware = setup.section("hardware")
+    size = card_memory_gb(hardware)
+    if size is None or any(hardware.get(key) is not None for key in ("gpu_mem_gb", "gb_each")):
+        return setup
+    return replace(setup, sections={**setup.sections, "hardware": {**hardware, "gpu_mem_gb": size}})
 
 
 def estimate_memory(

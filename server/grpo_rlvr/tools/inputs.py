@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
@@ -62,6 +63,24 @@ def load_config_argument(
             "no config given", where="arguments", remedy="Give 'config' as an object, or 'path' of a file."
         )
     return dict(config or {}), None
+
+
+def with_accelerate_file(setup: Setup, workspace: Workspace) -> Setup:
+    """Read accelerate's settings where `launch.accelerate` names their file.
+
+    Raises:
+        InputError: no such file, or one that holds no settings.
+    """
+    launch = setup.section("launch")
+    path = launch.get("accelerate")
+    if not isinstance(path, str):
+        return setup
+    read = load_json_file(workspace, path, "launch.accelerate")
+    if not isinstance(read, Mapping):
+        raise InputError(
+            f"'{path}' holds no settings", where="setup.launch.accelerate", remedy="Name accelerate's file."
+        )
+    return replace(setup, sections={**setup.sections, "launch": {**launch, "accelerate": dict(read)}})
 
 
 def load_json_file(workspace: Workspace, path: str, argument: str) -> Any:

@@ -98,7 +98,8 @@ def _count(processes: int) -> str:
 def _group_message(batch: Batch, parts: str) -> str:
     fitting = [size for size in range(2, min(batch.completions, 64) + 1) if batch.completions % size == 0]
     sizes = f" num_generations that fit: {', '.join(map(str, fitting))}." if fitting else ""
-    assumed = "" if batch.facts.processes_known else " (the number of processes is not stated, 1 is assumed)"
+    count = f"{batch.processes} {'is' if batch.processes == 1 else 'are'}"
+    assumed = "" if batch.facts.processes_known else f" (the number of processes is not stated, {count} assumed)"
     server = " GPUs of a vLLM server do not count." if batch.facts.server else ""
     return (
         f"{parts} = {batch.completions} completions a rollout{assumed}, no multiple of num_generations={batch.group}."

@@ -163,6 +163,8 @@ def _float32_need(config: ConfigView, facts: Facts) -> tuple[float, float] | Non
 def weights_loaded_in_float32(config: ConfigView, facts: Facts) -> Outcome:
     if facts.peft is not True or facts.weights_dtype is not None or not loads_float32(facts):
         return PASS
+    if config.mapping("model_init_kwargs").get("torch_dtype") is not None:
+        return PASS  # of which torch-dtype-not-read speaks
     return fail(
         "model_init_kwargs.dtype",
         "model_init_kwargs",
