@@ -149,6 +149,31 @@ def test_facts_of_the_command_line_stand_over_the_setup_file(folder: Path, capsy
     assert "setup.hardware.gpus" in capsys.readouterr().err
 
 
+def test_a_setup_may_name_a_model_a_card_and_the_file_of_accelerate(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    setup = {"model": "Qwen/Qwen2.5-7B", "hardware": "A100 80GB", "rewards": ["math"]}
+    (folder / "accelerate.yaml").write_text("distributed_type: MULTI_GPU\nnum_processes: 3\n", encoding="utf-8")
+    named = {**setup, "launch": {"accelerate": "accelerate.yaml"}}
+    found = {}
+    for name, stated in (("without", setup), ("with", named), ("missing", {"launch": {"accelerate": "gone.yaml"}})):
+        (folder / "named.json").write_text(json.dumps(stated), encoding="utf-8")
+        status = run(["check", "--config", "good.json", "--setup", "named.json", "--json"])
+        output = capsys.readouterr()
+        found[name] = output.err if status == 2 else CheckResult.model_validate_json(output.out)
+    assert found["without"].effective.batch.processes == 1 and found["with"].effective.batch.processes == 3
+    assert not {"hardware.gpu_mem_gb", "model.params_b", "rewards"} & set(found["with"].missing_facts)
+    assert "no such file or folder: 'gone.yaml'" in found["missing"]
+
+
+def test_kwargs_that_are_gone_tell_the_age_of_a_config(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "old.json").write_text(json.dumps({**GOOD, "max_prompt_length": 64}), encoding="utf-8")
+    run(["check", "--config", "old.json"])
+    assert "Written for TRL 0.27 or older" in one_line(capsys)
+    run(["check", "--config", "old.json", "--from-version", "0.27.2"])
+    assert "Written for" not in one_line(capsys)
+
+
 def test_score_routes_and_read_status_shows_a_closed_gate(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["score", "--samples", "samples.jsonl", "--reward", "exact", "--json"]) == 0
     scored = ScoreResult.model_validate_json(capsys.readouterr().out)

@@ -72,7 +72,14 @@ def _lines(title: str, lines: Iterable[str]) -> None:
     if found:
         console.print(f"[bold]{title}[/]")
         for line in found:
-            console.print(f"  - {escape(line)}")
+            _indented(escape(line), mark="  - ")
+
+
+def _indented(markup: str, mark: str = "  ") -> None:
+    """Print a paragraph whose further lines stand under its first word."""
+    lines = Text.from_markup(markup).wrap(console, max(20, console.width - len(mark)))
+    for number, line in enumerate(lines):
+        console.print(Text.assemble(" " * len(mark) if number else mark, line))
 
 
 def check(result: CheckResult) -> None:
@@ -86,12 +93,12 @@ def check(result: CheckResult) -> None:
         console.print(
             f"\n{coloured(finding.severity)} [bold]{finding.rule}[/]{escape(place)}  {', '.join(finding.fields)}"
         )
-        console.print(f"  {escape(finding.message)}\n  [dim]{escape(finding.why)}[/]")
+        _indented(f"{escape(finding.message)}\n[dim]{escape(finding.why)}[/]")
         if finding.fix:
             changes = [f"{key} = {value!r}" for key, value in finding.fix.set.items()]
             changes += [f"remove {key}" for key in finding.fix.unset]
             kind = "safe fix" if finding.fix.safe else "possible fix (may change the run)"
-            console.print(f"  [green]{kind}:[/] {escape('; '.join(changes))}")
+            _indented(f"[green]{kind}:[/] {escape('; '.join(changes))}")
     if result.effective:
         _lines("\nWhat this config does", result.effective.summary)
     _releases(result)
@@ -179,12 +186,13 @@ def _levers(result: MemoryEstimate) -> None:
     if inside:
         console.print(f"[bold]Levers in the config{', should you need room' if fits else ''}[/]")
     for lever in inside:
-        console.print(f"  - {escape(_saved(lever))}\n    [green]{escape(_change(lever.set, lever.unset))}[/]")
-        console.print(f"    [dim]{escape(lever.cost)}[/]")
+        _indented(escape(_saved(lever)), mark="  - ")
+        _indented(f"[green]{escape(_change(lever.set, lever.unset))}[/]\n[dim]{escape(lever.cost)}[/]", mark="    ")
     if outside:
         console.print("[bold]Outside the config[/]")
     for other in outside:
-        console.print(f"  - {escape(_saved(other))}\n    [dim]{escape(other.cost)}[/]")
+        _indented(escape(_saved(other)), mark="  - ")
+        _indented(f"[dim]{escape(other.cost)}[/]", mark="    ")
     more = len(result.levers) + len(result.alternatives) - len(inside) - len(outside)
     if more:
         console.print(f"  {more} more with --json")
@@ -333,9 +341,9 @@ def recommendation(result: Recommendation) -> None:
     for label in result.labels:
         console.print(f"\n[bold]{label.label}[/] ({label.confidence}) {escape(label.summary)}")
         for fact in label.evidence:
-            console.print(f"  - {escape(fact.text)}")
+            _indented(escape(fact.text), mark="  - ")
         for remedy in label.remedies:
-            console.print(f"  [green]do:[/] {escape(remedy.action)}")
+            _indented(f"[green]do:[/] {escape(remedy.action)}")
     console.print(f"\nvariant [bold]{advice.variant}[/]: {escape(advice.why)}")
     _lines("Change", (f"{key} = {value!r}" for key, value in advice.kwargs.items()))
     _lines("Only if", advice.preconditions)
