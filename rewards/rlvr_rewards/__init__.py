@@ -53,6 +53,7 @@ _HOME = {
     "SoftOverlong": "_length",
     "ToolCall": "_tool_call",
     "UnitTest": "unit_test",
+    "after_thinking": "_text",
     "build": "spec",
     "calibrate": "_judge.calibration",
     "digest": "spec",
@@ -60,6 +61,7 @@ _HOME = {
     "new_reward": "_scaffold",
     "reward_names": "spec",
     "source_files": "spec",
+    "text_of": "_text",
 }
 
 if TYPE_CHECKING:
@@ -79,8 +81,6 @@ if TYPE_CHECKING:
         Row,
         RowProblem,
         Verdict,
-        after_thinking,
-        text_of,
     )
     from rlvr_rewards._exact import Exact
     from rlvr_rewards._format import Format
@@ -90,6 +90,7 @@ if TYPE_CHECKING:
     from rlvr_rewards._math import Math
     from rlvr_rewards._scaffold import new_reward
     from rlvr_rewards._schema import Schema
+    from rlvr_rewards._text import after_thinking, text_of
     from rlvr_rewards._tool_call import ToolCall
     from rlvr_rewards.spec import build, digest, reward_names, source_files
     from rlvr_rewards.unit_test import UnitTest

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlvr_rewards import _json
-from rlvr_rewards._core import Completion, after_thinking, content_text
+from rlvr_rewards._core import Completion
+from rlvr_rewards._text import after_thinking, content_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,8 @@ from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from difflib import get_close_matches
 from typing import Any, ClassVar, Literal, get_args
 
+from rlvr_rewards._text import Completion as Completion
+
 Reason = Literal[
     "correct",  # full score
     "partial",  # a declared fraction of the full score
@@ -42,7 +44,6 @@ REASONS: tuple[Reason, ...] = get_args(Reason)
 GENERATED_COLUMNS = ("completion_ids", "prompts")
 
 Row = Mapping[str, Any]
-Completion = str | Sequence[Mapping[str, Any]]
 
 # A grader that fails more often than this is broken: its None scores would bias training unseen.
 HARNESS_ERROR_SHARE = 0.01
@@ -359,45 +360,6 @@ def row_problem(reward: Any, row: Row) -> str | None:
     """Return why a reward cannot grade the row, or None; a plain function is never known to refuse one."""
     problems = reward.check_rows([row]) if hasattr(reward, "check_rows") else []
     return problems[0].problem if problems else None
-
-
-def text_of(completion: Completion) -> str:
-    """Return the final text of a completion: the string itself, or the content of its last assistant message.
-
-    A conversation that does not end with the assistant (it stopped after a tool's reply) has no final text.
-    """
-    if isinstance(completion, str):
-        return completion
-    if not completion:
-        return ""
-    last = completion[-1]
-    if last.get("role", "assistant") != "assistant":
-        return ""
-    return content_text(last.get("content"))
-
-
-def content_text(content: Any) -> str:
-    """Return the text of a message's content, which is a string, None or a list of content blocks."""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, Sequence):
-        parts = (block.get("text") if isinstance(block, Mapping) else block for block in content)
-        return "".join(part for part in parts if isinstance(part, str))
-    return ""
-
-
-def after_thinking(text: str) -> str | None:
-    """Return the text after the last `</think>`, or None when a `<think>` is still open there."""
-    tail = text.rpartition("</think>")[2]
-    return None if "<think>" in tail else tail
-
-
-def last_block(text: str, tag: str) -> str | None:
-    """Return the content of the last block of a tag, or None when there is none or the last one is not closed."""
-    opening, closing = f"<{tag}>", f"</{tag}>"
-    end = text.rfind(closing)
-    start = text.rfind(opening, 0, max(end, 0))
-    return None if end < 0 or start < 0 or opening in text[end:] else text[start + len(opening) : end]
 
 
 def check_tag(argument: str, value: Any) -> None:

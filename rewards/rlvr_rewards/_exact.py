@@ -5,18 +5,8 @@ import unicodedata
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from rlvr_rewards._core import (
-    Completion,
-    Reason,
-    Reward,
-    Row,
-    Verdict,
-    after_thinking,
-    check_tag,
-    last_block,
-    one_of,
-    text_of,
-)
+from rlvr_rewards._core import Completion, Reason, Reward, Row, Verdict, check_tag, one_of
+from rlvr_rewards._text import after_thinking, last_block, text_of
 
 
 @dataclass(eq=False, kw_only=True, repr=False)

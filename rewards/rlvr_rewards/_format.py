@@ -7,17 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from rlvr_rewards._core import (
-    Completion,
-    Reason,
-    Reward,
-    RewardSpecError,
-    RewardWiringError,
-    Row,
-    Verdict,
-    one_of,
-    text_of,
-)
+from rlvr_rewards._core import Completion, Reason, Reward, RewardSpecError, RewardWiringError, Row, Verdict, one_of
+from rlvr_rewards._text import text_of
 
 # So many completions without a single tag are worth a word: either the model never heard of them or they are dropped.
 SILENT_COMPLETIONS = 256

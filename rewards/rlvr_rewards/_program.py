@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rlvr_rewards._core import after_thinking
+from rlvr_rewards._text import after_thinking
 
 _FENCE = re.compile(r"^([ \t]*)(`{3,}|~{3,})[ \t]*([^\s`{]*)([^`\n]*)$")
 MAX_PARSED = 64 * 1024  # characters that are parsed here to tell where a fence ends

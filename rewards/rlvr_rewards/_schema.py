@@ -5,17 +5,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from rlvr_rewards import _fences, _json, _validators
-from rlvr_rewards._core import (
-    Completion,
-    Reason,
-    Reward,
-    RewardSpecError,
-    Row,
-    Verdict,
-    after_thinking,
-    one_of,
-    text_of,
-)
+from rlvr_rewards._core import Completion, Reason, Reward, RewardSpecError, Row, Verdict, one_of
+from rlvr_rewards._text import after_thinking, text_of
 
 LABELS = ("json", "jsonc", "json5", "")
 # With prose allowed, every bracket could begin the document; only so many beginnings are tried.

@@ -9,17 +9,8 @@ from typing import Any, ClassVar, Literal
 
 from rlvr_rewards import _json
 from rlvr_rewards._calls import PARSERS, Call, CallProblem, calls_of, typed
-from rlvr_rewards._core import (
-    Completion,
-    Reason,
-    Reward,
-    RewardSpecError,
-    Row,
-    Verdict,
-    after_thinking,
-    one_of,
-    text_of,
-)
+from rlvr_rewards._core import Completion, Reason, Reward, RewardSpecError, Row, Verdict, one_of
+from rlvr_rewards._text import after_thinking, text_of
 
 Tools = dict[str, Mapping[str, Any]]
 

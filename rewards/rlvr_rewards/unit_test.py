@@ -5,8 +5,9 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from rlvr_rewards._core import Completion, Reason, Reward, RewardSpecError, Row, Verdict, one_of, paired, text_of
+from rlvr_rewards._core import Completion, Reason, Reward, RewardSpecError, Row, Verdict, one_of, paired
 from rlvr_rewards._program import extract
+from rlvr_rewards._text import text_of
 from rlvr_rewards.sandbox import _advice, _judge, _plan, _probe
 from rlvr_rewards.sandbox._jobs import Limits
 from rlvr_rewards.sandbox._launch import LEVELS, Level

@@ -32,7 +32,8 @@ from rlvr_rewards import (
     build,
     grade_all,
 )
-from rlvr_rewards._core import REASONS, Reward, text_of
+from rlvr_rewards._core import REASONS, Reward
+from rlvr_rewards._text import text_of
 
 SCHEMA = {"type": "object", "required": ["a"], "properties": {"a": {"type": "integer"}}}
 CALL = '<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>'

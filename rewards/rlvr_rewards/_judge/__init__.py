@@ -16,16 +16,15 @@ from rlvr_rewards._core import (
     RewardSpecError,
     Row,
     Verdict,
-    after_thinking,
     nearest,
     one_of,
     paired,
-    text_of,
 )
 from rlvr_rewards._files import write_json
 from rlvr_rewards._judge import calibration, prompting
 from rlvr_rewards._judge.client import JudgeClient, JudgeRejected, JudgeUnavailable
 from rlvr_rewards._judge.families import families
+from rlvr_rewards._text import after_thinking, text_of
 
 # A fixed question that every working judge can answer; it tells a broken judge from an answer that jams it.
 CONTROL = ("Name a prime number.", "7 is a prime number.")

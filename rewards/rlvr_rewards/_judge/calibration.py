@@ -7,9 +7,10 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
-from rlvr_rewards._core import NotCalibratedError, RewardError, content_text
+from rlvr_rewards._core import NotCalibratedError, RewardError
 from rlvr_rewards._files import write_json
 from rlvr_rewards._judge import prompting
+from rlvr_rewards._text import content_text
 
 if TYPE_CHECKING:
     from rlvr_rewards._judge import Judge

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlvr_rewards import _json
-from rlvr_rewards._core import RewardSpecError, after_thinking
+from rlvr_rewards._core import RewardSpecError
+from rlvr_rewards._text import after_thinking
 
 # Part of every cache key and calibration: change it when the words below change.
 TEMPLATE = "1"

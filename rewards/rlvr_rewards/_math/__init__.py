@@ -22,7 +22,6 @@ from rlvr_rewards._core import (
     Verdict,
     check_tag,
     one_of,
-    text_of,
 )
 from rlvr_rewards._math import forms
 from rlvr_rewards._math.choice import choice_letter, gold_letter, lettered_gold
@@ -33,6 +32,7 @@ from rlvr_rewards._math.form import Form
 from rlvr_rewards._math.limits import CACHED_GOLDS, MAX_CHARACTERS, WORKER_SECONDS, NotUnderstood, TooLarge, Undefined
 from rlvr_rewards._math.normal import nesting, normalise
 from rlvr_rewards._math.unread import Undecided, is_formula, squeezed
+from rlvr_rewards._text import text_of
 
 # Answers repeat within a group; the cache holds small tuples and strings.
 CACHED_PAIRS = 16_384

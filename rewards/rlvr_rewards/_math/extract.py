@@ -4,10 +4,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rlvr_rewards._core import Reason, after_thinking, last_block
+from rlvr_rewards._core import Reason
 from rlvr_rewards._math.limits import MAX_CHARACTERS, MAX_MEMBERS
 from rlvr_rewards._math.normal import strip_marks
 from rlvr_rewards._math.units import is_unit
+from rlvr_rewards._text import after_thinking, last_block
 
 # What may stand between two boxes that are one list.
 _BETWEEN_BOXES = re.compile(

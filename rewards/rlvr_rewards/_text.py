@@ -1,0 +1,45 @@
+"""The text of a completion: of its last message, behind its thinking, in its last block."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Completion = str | Sequence[Mapping[str, Any]]
+
+
+def text_of(completion: Completion) -> str:
+    """Return the final text of a completion: the string itself, or the content of its last assistant message.
+
+    A conversation that does not end with the assistant (it stopped after a tool's reply) has no final text.
+    """
+    if isinstance(completion, str):
+        return completion
+    if not completion:
+        return ""
+    last = completion[-1]
+    if last.get("role", "assistant") != "assistant":
+        return ""
+    return content_text(last.get("content"))
+
+
+def content_text(content: Any) -> str:
+    """Return the text of a message's content, which is a string, None or a list of content blocks."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, Sequence):
+        parts = (block.get("text") if isinstance(block, Mapping) else block for block in content)
+        return "".join(part for part in parts if isinstance(part, str))
+    return ""
+
+
+def after_thinking(text: str) -> str | None:
+    """Return the text after the last `</think>`, or None when a `<think>` is still open there."""
+    tail = text.rpartition("</think>")[2]
+    return None if "<think>" in tail else tail
+
+
+def last_block(text: str, tag: str) -> str | None:
+    """Return the content of the last block of a tag, or None when there is none or the last one is not closed."""
+    opening, closing = f"<{tag}>", f"</{tag}>"
+    end = text.rfind(closing)
+    start = text.rfind(opening, 0, max(end, 0))
+    return None if end < 0 or start < 0 or opening in text[end:] else text[start + len(opening) : end]
