@@ -2,8 +2,8 @@
 
 The first start makes an environment in the user's cache, which needs a network and takes some seconds. Every later one
 goes straight there: it resolves nothing, asks nobody, and works offline. Another version, folder or set of dependencies
-makes another environment; those that have not been started for a month are removed. Standard library only; everything it
-says goes to stderr, since stdout belongs to the server.
+makes another environment; those that have not been started for a month are removed. Standard library only. Everything
+it says goes to stderr, since stdout belongs to the server.
 """
 
 import contextlib

@@ -98,8 +98,15 @@ def test_check_speaks_the_formats_of_code_review(folder: Path, capsys: pytest.Ca
 
 
 def test_check_fix_writes_the_safe_fixes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run(["check", "--config", "bad.json", "--fix"])
+    before = run(["check", "bad.json"])
+    capsys.readouterr()
+    after = run(["check", "bad.json", "--fix", "--json"])
+    output = capsys.readouterr()
     assert "max_prompt_length" not in json.loads((folder / "bad.json").read_text(encoding="utf-8"))
+    assert "fixed in bad.json: " in output.err and "removed-kwarg" in output.err
+    left = CheckResult.model_validate_json(output.out)
+    assert "removed-kwarg" not in {finding.rule for finding in left.findings}
+    assert before == 1 and after == (0 if left.verdict == "ok" else 1)
 
 
 def test_check_compares_releases_in_a_table_and_fails_where_one_of_them_does(

@@ -24,7 +24,10 @@ def parse(argv: list[str]) -> argparse.Namespace:
     verb_parsers = parser.add_subparsers(dest="name", required=True, metavar="VERB")
     for add in (_add_check_verbs, _add_sample_verbs, _add_run_verbs, _add_other_verbs):
         add(verb_parsers)
-    return parser.parse_args(argv)
+    options = parser.parse_args(argv)
+    if getattr(options, "config_file", None) is not None:
+        options.config = options.config_file
+    return options
 
 
 def _verb(
@@ -43,7 +46,10 @@ def _verb(
 
 
 def _add_config(parser: argparse.ArgumentParser, *, required: bool) -> None:
-    parser.add_argument("--config", required=required, metavar="FILE", help="JSON, YAML, training script or notebook")
+    file = parser.add_mutually_exclusive_group(required=required)
+    file.add_argument("config", nargs="?", metavar="FILE", help="JSON, YAML, training script or notebook")
+    # Another destination: a positional that is absent would write its default over what the option stored.
+    file.add_argument("--config", dest="config_file", metavar="FILE", help="the same, as an option")
     parser.add_argument("--setup", metavar="FILE", help="JSON or YAML with model, hardware, dataset, rewards, ...")
     parser.add_argument("--model", metavar="NAME", help="model.name of the setup: a name on the hub, or a folder")
     parser.add_argument("--gpu", metavar="NAME", help="hardware.gpu of the setup, such as H100")

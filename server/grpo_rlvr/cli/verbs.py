@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from grpo_rlvr.cli import render
 from grpo_rlvr.errors import InputError
+from grpo_rlvr.models.check import CheckResult
 from grpo_rlvr.models.setup import Setup
 from grpo_rlvr.tools import check as check_tools
 from grpo_rlvr.tools import diagnose, environment, run
@@ -51,17 +52,14 @@ def check(options: argparse.Namespace) -> int:
             where="--set",
             remedy="Leave one of the two out.",
         )
-    told = {name: _value(text) for name, text in map(_pair, options.set)}
-    result = check_tools.check_config(
-        place, told or None, path=options.config, setup=_stated_setup(place, options),
-        trl_version=options.trl_version, from_version=options.from_version,
-        compare_versions=options.compare_versions, deep=options.deep,
-    )  # fmt: skip
+    result = _checked(place, options)
     if options.fix and result.diff:
         from grpo_rlvr.config import apply_diff
 
-        apply_diff(place.file(options.config, "--config"), result)
-        print(f"wrote the safe fixes into {options.config}", file=sys.stderr)
+        apply_diff(place.file(options.config, "FILE"), result)
+        fixed = [finding.rule for finding in result.findings if finding.fix and finding.fix.safe]
+        print(f"fixed in {options.config}: {', '.join(fixed)}. What is left:", file=sys.stderr)
+        result = _checked(place, options)
     if options.format in {"sarif", "github"}:
         from grpo_rlvr.config import to_github, to_sarif
 
@@ -70,6 +68,15 @@ def check(options: argparse.Namespace) -> int:
         options.json = options.json or options.format == "json"
         show(options, result, render.check)
     return 0 if {result.verdict, *(release.verdict for release in result.releases)} == {"ok"} else 1
+
+
+def _checked(place: Workspace, options: argparse.Namespace) -> CheckResult:
+    told = {name: _value(text) for name, text in map(_pair, options.set)}
+    return check_tools.check_config(
+        place, told or None, path=options.config, setup=_stated_setup(place, options),
+        trl_version=options.trl_version, from_version=options.from_version,
+        compare_versions=options.compare_versions, deep=options.deep,
+    )  # fmt: skip
 
 
 def memory(options: argparse.Namespace) -> int:

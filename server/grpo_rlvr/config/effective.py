@@ -197,7 +197,8 @@ def _batch_sentences(plan: BatchPlan | None) -> list[str]:
     sentences = [
         f"One rollout: {processes}{assumed} x {plan.per_device_train_batch_size} x {plan.steps_per_generation} "
         f"micro-steps = {rollout} completions, {_prompts(plan.prompts_per_rollout)} with {plan.num_generations} each; "
-        f"one update sees {plan.completions_per_update}, and one rollout feeds {_count(plan.updates_per_rollout)} update(s)."
+        f"one update sees {plan.completions_per_update}, and one rollout feeds {_count(plan.updates_per_rollout)} "
+        "update(s)."
     ]
     if plan.rollouts_per_epoch is not None and plan.updates_per_epoch is not None:
         tail = f"; {plan.prompts_dropped_per_epoch} rows are dropped" if plan.prompts_dropped_per_epoch else ""
