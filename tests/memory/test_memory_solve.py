@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from grpo_rlvr.config import check
 from grpo_rlvr.memory import constants as c
 from grpo_rlvr.memory import estimate, solve
 from grpo_rlvr.models.setup import parse_setup
@@ -22,11 +23,23 @@ def test_the_largest_batch_and_length_fit_and_the_next_do_not(card: str) -> None
     hardware = {"gpu": card, "gpus": 1}
     solved = solve(CONFIG, parse_setup({"model": LORA, "hardware": hardware}), trl_version="1.16.0").solved
     assert solved is not None and solved.max_batch and solved.max_completion
-    for name, best in (
-        ("per_device_train_batch_size", solved.max_batch), ("max_completion_length", solved.max_completion),
+    # A batch grows by the 8 completions of a group.
+    for name, best, step in (
+        ("per_device_train_batch_size", solved.max_batch, 8), ("max_completion_length", solved.max_completion, 1),
     ):  # fmt: skip
         assert verdict(CONFIG | {name: best}, hardware) == "fits"
-        assert verdict(CONFIG | {name: best + 1}, hardware) != "fits"
+        assert verdict(CONFIG | {name: best + step}, hardware) != "fits"
+
+
+@pytest.mark.parametrize(("generations", "accumulation"), [(16, 1), (16, 4), (6, 4), (8, 8)])
+def test_the_largest_batch_is_one_that_trl_takes(generations: int, accumulation: int) -> None:
+    config = CONFIG | {"num_generations": generations, "gradient_accumulation_steps": accumulation}
+    setup = parse_setup({"model": LORA, "hardware": {"gpu": "A100 80GB", "gpus": 2}})
+    solved = solve(config, setup, trl_version="1.16.0").solved
+    assert solved is not None and solved.max_batch
+    found = check(config | {"per_device_train_batch_size": solved.max_batch}, setup, trl_version="1.16.0").findings
+    assert not [finding.rule for finding in found if finding.severity == "error"]
+    assert (solved.max_batch * 2 * accumulation) % generations == 0
 
 
 def test_the_smallest_card_fits_and_every_smaller_one_does_not() -> None:

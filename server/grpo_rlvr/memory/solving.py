@@ -1,5 +1,6 @@
 """Solving for what still fits: batch, completion length, model, card, number of GPUs."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -49,6 +50,12 @@ def solve_plan(plan: Plan) -> Solved:
     known_card = bool(plan.devices.memory_gb)
     batch = _largest(lambda n: fits(replace(plan, batch=n)), MAX_BATCH) if known_card else None
     completion = _largest(lambda n: fits(with_completion(plan, n)), MAX_COMPLETION) if known_card else None
+    whole = _whole_groups(plan, batch) if batch else None
+    if batch and whole != batch:
+        least = "none up to it does" if whole is None else f"{whole} is the largest that does"
+        notes.append(
+            f"A per-device batch of {batch} fits but cuts groups of num_generations={plan.generations}: {least}."
+        )
     if plan.engine.mode == "colocate" and known_card:
         notes.append(f"vLLM's share of the card is held at {plan.engine.utilization:g}; the levers say what it needs.")
     gpus, why = _fewest_gpus(plan) if known_card else (None, "")
@@ -56,13 +63,21 @@ def solve_plan(plan: Plan) -> Solved:
     if known_card and batch is None:
         notes.append("Not even a per-device batch of 1 fits: the weights and states alone are too large.")
     return Solved(
-        max_batch=batch,
+        max_batch=whole,
         max_completion=completion,
         largest_model=_largest_model(plan) if known_card else None,
         smallest_card=_smallest_card(plan),
         min_gpus=gpus,
         notes=notes,
     )
+
+
+def _whole_groups(plan: Plan, batch: int) -> int | None:
+    """Return the largest batch up to one with which a rollout holds whole groups, as TRL wants it; None without any."""
+    if plan.version < (0, 15):
+        return batch  # there a batch counts prompts
+    step = plan.generations // math.gcd(plan.generations, plan.devices.training * plan.generation_steps)
+    return batch // step * step or None
 
 
 def fits(plan: Plan) -> bool:

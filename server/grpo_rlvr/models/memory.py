@@ -110,7 +110,9 @@ class Decode(Model):
 class Solved(Model):
     """The largest or smallest values that still fit, everything else unchanged."""
 
-    max_batch: int | None = Field(description="Largest per_device_train_batch_size that fits; None when 1 does not.")
+    max_batch: int | None = Field(
+        description="Largest per_device_train_batch_size that fits and holds whole groups; None without any."
+    )
     max_completion: int | None = Field(description="Largest max_completion_length that fits; None when none does.")
     largest_model: str | None = Field(description="Largest of the size classes that fits with this config.")
     smallest_card: str | None = Field(description="Smallest card of the table on which it fits.")
