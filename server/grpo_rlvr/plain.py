@@ -1,6 +1,12 @@
 """Text of others on a terminal: models' and users' words must not steer it."""
 
 
+def shortened(text: str, most: int) -> str:
+    """Return a text of at most `most` characters: of a longer one the beginning and the end."""
+    head, tail = (most - 3) // 2, most - 3 - (most - 3) // 2
+    return text if len(text) <= most else f"{text[:head]} … {text[-tail:]}"
+
+
 def visible(text: str) -> str:
     """Return text whose control and invisible characters are spelled out; line breaks and tabs stay."""
     return "".join(

@@ -1,9 +1,12 @@
 """Reading over forms and in the terminal."""
 
 import contextlib
+import fcntl
 import io
 import os
 import pty
+import struct
+import termios
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -13,8 +16,11 @@ from pydantic import ValidationError
 
 from grpo_rlvr import inspection
 from grpo_rlvr.errors import InputError
+from grpo_rlvr.inspection.rows import Reading
 from grpo_rlvr.inspection.store import ReadingStore
+from grpo_rlvr.inspection.terminal import KEYS, STYLE, WELCOME
 from grpo_rlvr.inspection.verdicts import fold
+from grpo_rlvr.models.reading import ReadingStatus
 from grpo_rlvr.plain import visible
 from grpo_rlvr.workspace import Workspace
 
@@ -138,8 +144,10 @@ def test_the_terminal_goes_on_where_it_stopped_and_ends_with_the_input(workspace
         inspection.read_in_terminal(reading_id, workspace, stdin=io.StringIO(""), stdout=io.StringIO())
 
 
-def test_a_real_terminal_takes_single_keys(workspace: Workspace, reading_id: str) -> None:
+def at_a_terminal(workspace: Workspace, reading_id: str, keys: bytes, columns: int = 80) -> tuple[ReadingStatus, str]:
+    """Type keys at a terminal of 24 lines; return the status and what was shown, with plain line ends."""
     main, side = pty.openpty()
+    fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     shown = bytearray()
 
     def drain() -> None:
@@ -150,12 +158,82 @@ def test_a_real_terminal_takes_single_keys(workspace: Workspace, reading_id: str
     watcher = threading.Thread(target=drain, daemon=True)
     watcher.start()
     # Keys may come before they are asked for: none is lost.
-    os.write(main, b"Anx\x7fn\ncwqq")
-    with os.fdopen(side, "r", encoding="utf-8") as keys, os.fdopen(os.dup(side), "w", encoding="utf-8") as out:
-        status = inspection.read_in_terminal(reading_id, workspace, stdin=keys, stdout=out)
+    os.write(main, keys)
+    with os.fdopen(side, "r", encoding="utf-8") as given, os.fdopen(os.dup(side), "w", encoding="utf-8") as out:
+        status = inspection.read_in_terminal(reading_id, workspace, stdin=given, stdout=out)
+    watcher.join(timeout=5)
     os.close(main)
+    return status, STYLE.sub("", shown.decode("utf-8").replace("\r\n", "\n"))
+
+
+def test_a_real_terminal_takes_single_keys(workspace: Workspace, reading_id: str) -> None:
+    status, shown = at_a_terminal(workspace, reading_id, b"Anx\x7fn\ncwqq")
     assert [(reader.name, reader.kind, reader.rows) for reader in status.readers] == [("Ann", "person", 2)]
-    assert b"Row 1: you said correct" in shown
+    assert "Row 1: you said correct" in shown
+
+
+def test_what_the_reward_says_stands_above_the_keys_of_the_next_row(workspace: Workspace, reading_id: str) -> None:
+    _, shown = at_a_terminal(workspace, reading_id, b"Ann\ncwuq")
+    screens = shown.split("── Row ")[1:]
+    assert [screen.split(" ")[0] for screen in screens] == ["1", "2", "3", "2"]
+    said = [" ".join(screen.split("[c] correct")[0].rstrip().split("\n")[-2:]) for screen in screens]
+    assert "you said" not in said[0]
+    assert "Row 1: you said correct, the reward says" in said[1]
+    assert "Row 2: you said wrong, the reward says" in said[2]
+    assert "Again row 2: you said wrong" in said[3] and said[3].endswith("Your verdict stands until you give another.")
+    # The way back is offered where reward and reader disagree, and only there.
+    paid = [row.rewarded for row in Reading.open(workspace, reading_id).rows]
+    assert ["A slip? u looks again." in text for text in said] == [False, not paid[0], bool(paid[1]), False]
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_lines_break_at_word_ends_and_never_inside_a_key_hint(
+    workspace: Workspace, sums: Rows, score: Any, columns: int
+) -> None:
+    prose = "extraordinarily long paragraphs about interchangeable components " * 6
+    for row in sums:
+        row["completion"] = f"  {prose}\n    indented {prose}\n{row['completion']}"
+    reading_id = score(sums, "sound_rewards.py:correct").reading_id
+    _, shown = at_a_terminal(workspace, reading_id, b"Ann\ncq", columns)
+    shown = shown.split("1 of 60 read.")[0]
+    lines = shown.split("\n")
+    assert max(map(len, lines)) <= columns
+    assert "    indented extraordinarily long" in shown
+    assert shown.count("extraordinarily") == shown.count("interchangeable") == 24
+    assert all("\n" not in hint and hint in shown for hint in KEYS)
+    assert " ".join(WELCOME.split()).split("\x1b[0m ")[1] in " ".join(shown.split())
+
+
+def test_a_beginning_that_all_prompts_share_is_shown_once_and_one_key_unfolds_it(
+    workspace: Workspace, sums: Rows, score: Any
+) -> None:
+    rules = "Think first, answer last.\n" * 12
+    for row in sums:
+        row["prompt"] = [{"role": "system", "content": rules}, {"role": "user", "content": row["prompt"]}]
+    reading_id = score(sums, "sound_rewards.py:correct").reading_id
+    _, shown = at_a_terminal(workspace, reading_id, b"Ann\nccfq")
+    first, second, third, unfolded = shown.split("── Row ")[1:]
+    assert "Think first" in first and "Think first" in unfolded
+    for screen in (second, third):
+        assert "Think first" not in screen and "characters as in every row, f shows all" in screen
+        assert "[user] What is" in screen
+
+
+def test_the_summary_shows_answers_without_escapes(workspace: Workspace, sums: Rows, score: Any) -> None:
+    for row in sums:
+        row["completion"] = f"One line.\nAnother.\n{row['completion']}"
+    reading_id = score(sums, "sound_rewards.py:correct").reading_id
+    _, shown = at_a_terminal(workspace, reading_id, b"Ann\ncwcwsq")
+    summary = shown.split("4 of 60 read.")[1]
+    assert "but read as" in summary and "\\n" not in summary
+
+
+def test_a_reading_that_was_begun_is_gone_on_with(workspace: Workspace, reading_id: str, read: Any) -> None:
+    assert "Start the reading" in inspection.reading_status(reading_id, workspace).next
+    assert "Go on with the reading" in read(reading_id, limit=4).next
+    assert (
+        "Look again at the rows that nobody could tell" in read(reading_id, lambda row: "cannot_tell", name="Bo").next
+    )
 
 
 def test_keys_through_a_pipe_are_no_person(workspace: Workspace, reading_id: str) -> None:

@@ -135,9 +135,13 @@ def _add_sample_verbs(parsers: Any) -> None:
         )
     )
     read = _verb(
-        parsers, "read", "verbs.read", "Read scored samples: page, terminal, or status.", one="the gate is closed"
+        parsers,
+        "read",
+        "verbs.read",
+        "Read scored samples (page or terminal), or list the readings.",
+        one="the gate is closed",
     )
-    read.add_argument("reading", help="id that score printed")
+    read.add_argument("reading", nargs="?", help="id that score printed, or latest; without it all readings are listed")
     read.add_argument("--terminal", action="store_true", help="read here instead of on the page")
     read.add_argument("--status", action="store_true", help="only show how far the reading is")
     read.add_argument("--name", default="", help="who reads")

@@ -12,11 +12,9 @@ from grpo_rlvr.models.check import ChangedDefault, CheckResult
 from grpo_rlvr.models.common import Interval
 from grpo_rlvr.models.environment import Environment
 from grpo_rlvr.models.memory import Alternative, Lever, MemoryEstimate, MemoryMeasurement
-from grpo_rlvr.models.reading import ReadingStatus
 from grpo_rlvr.models.recommend import Comparison, Recommendation
 from grpo_rlvr.models.report import ReportWritten
 from grpo_rlvr.models.run import LaunchResult, RunList, RunLogs, RunStarted, RunStatus
-from grpo_rlvr.models.score import Audit, ScoreResult
 from grpo_rlvr.plain import visible
 
 COLOURS = {
@@ -67,15 +65,16 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[Any]], title: str = ""
         console.print(made)
 
 
-def _lines(title: str, lines: Iterable[str]) -> None:
+def paragraphs(title: str, lines: Iterable[str]) -> None:
+    """Print a list under a title; nothing where it is empty."""
     found = list(lines)
     if found:
         console.print(f"[bold]{title}[/]")
         for line in found:
-            _indented(escape(line), mark="  - ")
+            indented(escape(line), mark="  - ")
 
 
-def _indented(markup: str, mark: str = "  ") -> None:
+def indented(markup: str, mark: str = "  ") -> None:
     """Print a paragraph whose further lines stand under its first word."""
     lines = Text.from_markup(markup).wrap(console, max(20, console.width - len(mark)))
     for number, line in enumerate(lines):
@@ -93,23 +92,23 @@ def check(result: CheckResult) -> None:
         console.print(
             f"\n{coloured(finding.severity)} [bold]{finding.rule}[/]{escape(place)}  {', '.join(finding.fields)}"
         )
-        _indented(f"{escape(finding.message)}\n[dim]{escape(finding.why)}[/]")
+        indented(f"{escape(finding.message)}\n[dim]{escape(finding.why)}[/]")
         if finding.fix:
             changes = [f"{key} = {value!r}" for key, value in finding.fix.set.items()]
             changes += [f"remove {key}" for key in finding.fix.unset]
             kind = "safe fix" if finding.fix.safe else "possible fix (may change the run)"
-            _indented(f"[green]{kind}:[/] {escape('; '.join(changes))}")
+            indented(f"[green]{kind}:[/] {escape('; '.join(changes))}")
     if result.effective:
-        _lines("\nWhat this config does", result.effective.summary)
+        paragraphs("\nWhat this config does", result.effective.summary)
     _releases(result)
-    _lines("Defaults that changed", (_changed_default(change) for change in result.defaults_changed))
-    _lines("Could not be read statically (tell them with --set NAME=VALUE)", result.unread)
-    _lines("Setup keys that nothing reads", result.unused_setup)
-    _lines("Notes", result.notes)
+    paragraphs("Defaults that changed", (_changed_default(change) for change in result.defaults_changed))
+    paragraphs("Could not be read statically (tell them with --set NAME=VALUE)", result.unread)
+    paragraphs("Setup keys that nothing reads", result.unused_setup)
+    paragraphs("Notes", result.notes)
     _waiting(result)
     if result.deep:
         state = f"ran through {', '.join(result.deep.stages) or 'nothing'}" if result.deep.ran else result.deep.reason
-        _lines("Deep check", [str(state), *(f"{f.stage} {f.kind}: {f.text}" for f in result.deep.findings)])
+        paragraphs("Deep check", [str(state), *(f"{f.stage} {f.kind}: {f.text}" for f in result.deep.findings)])
 
 
 def _releases(result: CheckResult) -> None:
@@ -124,7 +123,7 @@ def _releases(result: CheckResult) -> None:
         )
         for outcome, lines in zip(result.releases, said, strict=True)
     ), title="In each release")  # fmt: skip
-    _lines("In every one of them", common)
+    paragraphs("In every one of them", common)
 
 
 def _span(versions: list[str]) -> str:
@@ -160,12 +159,12 @@ def memory(result: MemoryEstimate) -> None:
         for phase in result.phases
     ))  # fmt: skip
     _pool(result)
-    _lines("Notes", result.notes)
+    paragraphs("Notes", result.notes)
     _levers(result)
     if result.solved:
         table(("solved", "value"), result.solved.model_dump(exclude={"notes"}).items())
-        _lines("Solved with", result.solved.notes)
-    _lines("Assumed", (f"{a.input} = {a.value!r}: {a.to_know}" for a in result.assumed))
+        paragraphs("Solved with", result.solved.notes)
+    paragraphs("Assumed", (f"{a.input} = {a.value!r}: {a.to_know}" for a in result.assumed))
 
 
 def _pool(result: MemoryEstimate) -> None:
@@ -186,13 +185,13 @@ def _levers(result: MemoryEstimate) -> None:
     if inside:
         console.print(f"[bold]Levers in the config{', should you need room' if fits else ''}[/]")
     for lever in inside:
-        _indented(escape(_saved(lever)), mark="  - ")
-        _indented(f"[green]{escape(_change(lever.set, lever.unset))}[/]\n[dim]{escape(lever.cost)}[/]", mark="    ")
+        indented(escape(_saved(lever)), mark="  - ")
+        indented(f"[green]{escape(_change(lever.set, lever.unset))}[/]\n[dim]{escape(lever.cost)}[/]", mark="    ")
     if outside:
         console.print("[bold]Outside the config[/]")
     for other in outside:
-        _indented(escape(_saved(other)), mark="  - ")
-        _indented(f"[dim]{escape(other.cost)}[/]", mark="    ")
+        indented(escape(_saved(other)), mark="  - ")
+        indented(f"[dim]{escape(other.cost)}[/]", mark="    ")
     more = len(result.levers) + len(result.alternatives) - len(inside) - len(outside)
     if more:
         console.print(f"  {more} more with --json")
@@ -217,61 +216,6 @@ def started(result: RunStarted) -> None:
     console.print(f"  grpo-rlvr status {result.run_id} --watch")
 
 
-def score(result: ScoreResult) -> None:
-    """Rewards, route, groups, audit, errors."""
-    route = result.route
-    console.print(f"reading [bold]{result.reading_id}[/]: {result.samples} samples")
-    console.print(
-        f"route [bold]{route.route}[/]: success {share(route.success_rate)}. {escape(route.why)} {escape(route.next)}"
-    )
-    table(("reward", "weight", "mean", "floor", "top", "levels", "None", "errors", "ms"), (
-        (r.name, number(r.weight), number(r.mean), number(r.floor_share), number(r.ceiling_share), r.distinct,
-         r.ungraded, r.errors, "" if r.ms_per_sample is None else f"{r.ms_per_sample:.2f}") for r in result.rewards
-    ))  # fmt: skip
-    for reward in (reward for reward in result.rewards if reward.reasons):
-        counts = ", ".join(f"{reason} {count}" for reason, count in reward.reasons.items())
-        console.print(escape(f"{reward.name}: {counts}"))
-    _lines("Errors", (f"{e.reward}: {e.kind}: {e.message} (row {e.row})" for e in result.errors))
-    _lines("Notes", result.notes)
-    console.print(f"{result.groups.count} prompts; groups without gradient {share(result.groups.no_gradient_share)}")
-    audit(result.audit, only_bad=True)
-    read = f"grpo-rlvr read {result.reading_id}"
-    first = "" if route.route == "grpo" else "what the route says; to read all the same: "
-    console.print(f"Next: {first}{read}")
-
-
-def audit(result: Audit, *, only_bad: bool = False) -> None:
-    """Every attack, or those that did not hold, with the offending text."""
-    bad = [attack for attack in result.attacks if attack.outcome not in {"held", "not_applicable"}]
-    said = {"held": "held", "not_run": "not run"}.get(result.verdict, f"found {result.verdict}")
-    tried = sum(attack.outcome != "not_applicable" for attack in result.attacks)
-    minor = ", none of them serious" if bad and result.verdict == "held" else ""
-    console.print(f"audit [bold]{said}[/]: {len(bad)} of {tried} attacks that apply did not hold{minor}")
-    table(("attack", "outcome", "bad", "text", "why"), (
-        (a.attack, a.outcome, f"{a.bad}/{a.tried}", a.text[:120], a.why) for a in (bad if only_bad else result.attacks)
-    ))  # fmt: skip
-    console.print(escape(result.note))
-
-
-def reading(result: ReadingStatus) -> None:
-    """How far, agreement, gate."""
-    agreed = result.agreement
-    console.print(f"reading [bold]{result.reading_id}[/]: {result.state}, {result.read} of {result.rows} rows read")
-    table(("", "read as correct", "read as wrong"), (
-        ("rewarded", agreed.both_correct, agreed.false_positives),
-        ("not rewarded", agreed.false_negatives, agreed.both_wrong),
-    ))  # fmt: skip
-    console.print(f"agreement {share(agreed.agreement)}")
-    table(("row", "kind", "reader's note", "completion", "likely cause"), (
-        (d.row, d.kind, d.note, d.completion[:120], d.cause) for d in result.disagreements
-    ), "Unresolved disagreements")  # fmt: skip
-    state = "[green]open[/]" if result.gate.open else "[red]closed[/]"
-    console.print(f"gate {state}")
-    _lines("Why", (_sentences(reason.message, reason.remedy) for reason in result.gate.reasons))
-    _lines("Worth knowing", result.gate.warnings)
-    console.print(f"Next: {escape(result.next)}")
-
-
 def launch(result: LaunchResult) -> None:
     """What was or would be launched."""
     console.print(f"{escape(result.message)}")
@@ -279,10 +223,10 @@ def launch(result: LaunchResult) -> None:
         console.print(
             f"run [bold]{result.run_id}[/] {result.stage} {result.state}; grpo-rlvr status {result.run_id} --watch"
         )
-    _lines("Refused", (f"{r.rule}: {_sentences(r.message, r.remedy)}" for r in result.refusals))
-    _lines("Warnings", result.warnings)
+    paragraphs("Refused", (f"{r.rule}: {sentences(r.message, r.remedy)}" for r in result.refusals))
+    paragraphs("Warnings", result.warnings)
     if not result.run_id:
-        _lines("Commands", (" ".join(command.argv) for command in result.commands))
+        paragraphs("Commands", (" ".join(command.argv) for command in result.commands))
 
 
 def status_line(result: RunStatus) -> str:
@@ -306,8 +250,8 @@ def status(result: RunStatus) -> None:
         table(("held-out reward", "before", "after", "difference"), (
             (r.reward, share(r.before), share(r.after), share(r.difference)) for r in result.evaluation.rewards
         ))  # fmt: skip
-    _lines("Diagnosis so far", result.diagnosis or [])
-    _lines("End of the log", result.log_tail)
+    paragraphs("Diagnosis so far", result.diagnosis or [])
+    paragraphs("End of the log", result.log_tail)
     console.print(f"folder {escape(result.folder)}")
 
 
@@ -328,7 +272,7 @@ def runs(result: RunList) -> None:
 def report(result: ReportWritten) -> None:
     """Where the report lies."""
     console.print(f"report: {result.path} ({result.bytes:,} bytes)", markup=False)
-    _lines("Not shown", result.missing)
+    paragraphs("Not shown", result.missing)
 
 
 def recommendation(result: Recommendation) -> None:
@@ -341,15 +285,15 @@ def recommendation(result: Recommendation) -> None:
     for label in result.labels:
         console.print(f"\n[bold]{label.label}[/] ({label.confidence}) {escape(label.summary)}")
         for fact in label.evidence:
-            _indented(escape(fact.text), mark="  - ")
+            indented(escape(fact.text), mark="  - ")
         for remedy in label.remedies:
-            _indented(f"[green]do:[/] {escape(remedy.action)}")
+            indented(f"[green]do:[/] {escape(remedy.action)}")
     console.print(f"\nvariant [bold]{advice.variant}[/]: {escape(advice.why)}")
-    _lines("Change", (f"{key} = {value!r}" for key, value in advice.kwargs.items()))
-    _lines("Only if", advice.preconditions)
-    _lines("Also possible", advice.alternatives)
-    _lines("Missing", result.missing)
-    _lines("Not understood", (f"line {line.line}: {line.text}" for line in parsed.unread[:5]))
+    paragraphs("Change", (f"{key} = {value!r}" for key, value in advice.kwargs.items()))
+    paragraphs("Only if", advice.preconditions)
+    paragraphs("Also possible", advice.alternatives)
+    paragraphs("Missing", result.missing)
+    paragraphs("Not understood", (f"line {line.line}: {line.text}" for line in parsed.unread[:5]))
     if result.comparison:
         _comparison(result.comparison)
     console.print(f"[dim]{escape(result.caveat)}[/]")
@@ -369,10 +313,11 @@ def _comparison(result: Comparison) -> None:
     console.print(f"[bold]{result.verdict}[/]: {escape(result.why)}")
     rows = ((d.metric, number(d.first), number(d.second), number(d.noise), d.verdict) for d in result.differences)
     table(("metric", "first", "second", "noise", "second is"), rows)
-    _lines("Notes", result.notes)
+    paragraphs("Notes", result.notes)
 
 
-def _sentences(message: str, remedy: str) -> str:
+def sentences(message: str, remedy: str) -> str:
+    """What is so, then what to do."""
     return f"{message}{'' if message.endswith(('.', '!', '?')) else '.'} {remedy}"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from grpo_rlvr.cli import render
+from grpo_rlvr.cli import render, render_reading
 from grpo_rlvr.errors import InputError
 from grpo_rlvr.models.check import CheckResult
 from grpo_rlvr.models.setup import Setup
@@ -134,7 +134,7 @@ def score(options: argparse.Namespace) -> int:
         place, sample_tools.parse_reward_specs(place, options.reward), path=options.samples, columns=_columns(options),
         config=config,
     )  # fmt: skip
-    show(options, result, render.score)
+    show(options, result, render_reading.score)
     return 0 if not result.errors and result.route.route == "grpo" else 1
 
 
@@ -144,7 +144,7 @@ def audit(options: argparse.Namespace) -> int:
     result = sample_tools.audit_rewards(
         place, sample_tools.parse_reward_specs(place, options.reward), path=options.samples, columns=_columns(options),
     )  # fmt: skip
-    show(options, result, render.audit)
+    show(options, result, render_reading.audit)
     return 0 if result.verdict == "held" else 1
 
 
@@ -153,16 +153,22 @@ def _columns(options: argparse.Namespace) -> dict[str, str] | None:
 
 
 def read(options: argparse.Namespace) -> int:
-    """0 when the gate is open afterwards, else 1."""
+    """0 when the gate is open afterwards (for the list of readings: always), else 1."""
     from grpo_rlvr import inspection
 
     place = workspace(options)
+    if options.reading is None:
+        if options.terminal or options.status or options.name:
+            raise InputError("no reading is named", where="read", remedy="Give its id, or latest for the newest.")
+        show(options, inspection.list_readings(place), render_reading.readings)
+        return 0
+    reading = inspection.newest_reading(place) if options.reading == "latest" else options.reading
     if options.terminal:
-        inspection.read_in_terminal(options.reading, place, name=options.name)
+        inspection.read_in_terminal(reading, place, name=options.name)
     elif not options.status:
-        inspection.read_on_page(options.reading, place, name=options.name, open_browser=not options.no_browser)
-    result = read_tools.reading_status(place, options.reading)
-    show(options, result, render.reading)
+        inspection.read_on_page(reading, place, name=options.name, open_browser=not options.no_browser)
+    result = read_tools.reading_status(place, reading)
+    show(options, result, render_reading.reading)
     return 0 if result.gate.open else 1
 
 

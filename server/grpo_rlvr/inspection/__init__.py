@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from grpo_rlvr.inspection.elicit_forms import form_for, message_for, next_rows, record_form, record_refusal
     from grpo_rlvr.inspection.gate import check_gate, reward_digest
+    from grpo_rlvr.inspection.listing import list_readings, newest_reading, reading_ids
     from grpo_rlvr.inspection.page import app_call, app_page_html, app_ticket, read_on_page, serve_page
     from grpo_rlvr.inspection.policy import policy_in_force
     from grpo_rlvr.inspection.reading import reading_status, start_reading
@@ -21,13 +22,16 @@ __all__ = [
     "audit_rewards",
     "check_gate",
     "form_for",
+    "list_readings",
     "load_samples",
     "message_for",
+    "newest_reading",
     "next_rows",
     "policy_in_force",
     "read_in_terminal",
     "read_on_page",
     "read_rows",
+    "reading_ids",
     "reading_status",
     "record_form",
     "record_refusal",
@@ -45,13 +49,16 @@ _HOMES = {
     "audit_rewards": "scores",
     "check_gate": "gate",
     "form_for": "elicit_forms",
+    "list_readings": "listing",
     "load_samples": "samples",
     "message_for": "elicit_forms",
+    "newest_reading": "listing",
     "next_rows": "elicit_forms",
     "policy_in_force": "policy",
     "read_in_terminal": "terminal",
     "read_on_page": "page",
     "read_rows": "shown",
+    "reading_ids": "listing",
     "reading_status": "reading",
     "record_form": "elicit_forms",
     "record_refusal": "elicit_forms",

@@ -7,6 +7,7 @@ from grpo_rlvr.inspection import intervals
 from grpo_rlvr.inspection.rows import Reading, Row
 from grpo_rlvr.inspection.verdicts import VERDICTS, Reader
 from grpo_rlvr.models.reading import Agreement, Disagreement, ScoreHistogram, Verdict
+from grpo_rlvr.plain import shortened
 
 EXCERPT = 400
 BINS = 10
@@ -116,7 +117,7 @@ def _disagreement(row: Row, reader: Reader, audit: Mapping[str, Any]) -> Disagre
         reader=reader.name,
         note=reader.looks[row.row][-1]["note"],
         prompt=row.prompt[:EXCERPT],
-        completion=row.completion[:EXCERPT],
+        completion=shortened(row.completion, EXCERPT),
         scores=dict(row.scores),
         source=row.source,
         cause=_cause(row, paid, audit),

@@ -12,6 +12,7 @@ from grpo_rlvr.inspection.references import cases, plain_cases, with_text
 from grpo_rlvr.inspection.samples import Samples
 from grpo_rlvr.inspection.scoring import Called, RewardChild, as_text
 from grpo_rlvr.models.score import Attack, Audit
+from grpo_rlvr.plain import shortened
 
 NOTE = "Holding against these attacks is no proof: a policy tries far more than this list."
 CASES = 4
@@ -63,7 +64,9 @@ def audit(
     """
     sound = [i for i, call in enumerate(calls) if not call.broken]
     if not sound or not set(judge.primary) <= set(sound):
-        return Found(Audit(verdict="not_run", note="The rewards failed on the samples themselves: mend them first."))
+        broken = "; ".join(dict.fromkeys(f"{e.reward} {e.message}" for call in calls for e in call.errors[:1]))
+        note = f"The rewards failed on the samples themselves ({broken}): mend them first."
+        return Found(Audit(verdict="not_run", note=note))
     scores = list(zip(*(call.scores for call in calls), strict=True))
     rewarded = [judge.rewarded(row) for row in scores]
     seconds = seconds_a_row(calls)
@@ -173,7 +176,7 @@ def _report(
         return Attack(
             **{**base, "severity": "error", "bad": 1},
             outcome="failed", tried=1, rewards=[reward], row=entry.case.sample,
-            text=as_text(entry.completion)[:EXCERPT], why=why,
+            text=shortened(as_text(entry.completion), EXCERPT), why=why,
         )  # fmt: skip
     own = [(entry, got) for entry, got in scored if entry.kind is kind]
     if not own or (kind.aim == "format" and not format_only):
@@ -191,7 +194,7 @@ def _report(
         tried=len(own),
         rewards=list(dict.fromkeys(name for _, _, who in bad for name in who)),
         row=entry.case.sample,
-        text=as_text(entry.completion)[:EXCERPT],
+        text=shortened(as_text(entry.completion), EXCERPT),
         score=judge.total(got),
         why=kind.why,
     )

@@ -11,6 +11,7 @@ from grpo_rlvr.inspection.samples import Samples
 from grpo_rlvr.inspection.scoring import Batch, Called, RewardChild, as_text
 from grpo_rlvr.models.common import Severity
 from grpo_rlvr.models.score import Attack, AttackOutcome
+from grpo_rlvr.plain import shortened
 
 PART, MOVED = 128, 48
 # Seconds that these checks may take: a slow reward is checked on fewer rows, at least on these.
@@ -180,7 +181,7 @@ def _ungraded(samples: Samples, calls: Sequence[Called], names: Sequence[str]) -
         bad=len(found),
         row=found[0][0],
         rewards=list(dict.fromkeys(name for _, name in found)),
-        text=samples.completion_text(found[0][0])[:EXCERPT],
+        text=shortened(samples.completion_text(found[0][0]), EXCERPT),
     )
 
 
@@ -212,7 +213,7 @@ def _compare(
             worse = {"severity": "error", "why": f"{check.why}: it probably tests the message list, not the text"}
         return check.report(
             "changed", tried=tried, bad=max(map(len, changed.values())), rewards=list(changed), row=part[place],
-            text=samples.completion_text(part[place])[:EXCERPT], **worse,
+            text=shortened(samples.completion_text(part[place]), EXCERPT), **worse,
         )  # fmt: skip
     if failed:
         # The other form never reaches the reward in this run: that it fails there is worth a word, not an alarm.
@@ -282,7 +283,7 @@ def _other_row(
     ignores = ": the reward ignores the row" if len(paid) == len(pairs) else ""
     row, completion, scores = paid[0]
     attack = OTHER_ROW.report(
-        "paid", tried=len(pairs), bad=len(paid), row=row, text=as_text(completion)[:EXCERPT],
+        "paid", tried=len(pairs), bad=len(paid), row=row, text=shortened(as_text(completion), EXCERPT),
         rewards=[names[i] for i in judge.primary if judge.at_top(i, scores[i])], score=judge.total(scores),
         why=OTHER_ROW.why + ignores,
     )  # fmt: skip

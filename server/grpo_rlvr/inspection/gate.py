@@ -186,13 +186,17 @@ def _reading_reasons(
     if count >= policy.rows:
         reasons = []
     else:
-        reasons.append(_too_few(reading, count, policy))
+        reasons.append(_too_few(reading, admitted, policy))
     return reasons + _disagreement_reasons(reading, admitted, policy, audit)
 
 
-def _too_few(reading: Reading, count: int, policy: GatePolicy) -> GateReason:
+def _too_few(reading: Reading, admitted: Sequence[Reader], policy: GatePolicy) -> GateReason:
     available = sum(row.sampled for row in reading.rows)
-    remedy = f"Start the reading: grpo-rlvr read {reading.store.reading_id}"
+    count, looked = agree.decided(reading, admitted), {row for reader in admitted for row in reader.looks}
+    command = f"grpo-rlvr read {reading.store.reading_id}"
+    remedy = f"{'Go on with' if looked else 'Start'} the reading: {command}"
+    if looked >= reading.ids:
+        remedy = f"Look again at the rows that nobody could tell ({command}), or sample more, score and read them."
     if available < policy.rows:
         remedy = f"There are only {available} rows to read: sample more completions, score them, and read."
     return GateReason(

@@ -9,6 +9,7 @@ from grpo_rlvr.inspection.references import message_text, with_text
 from grpo_rlvr.inspection.samples import Samples
 from grpo_rlvr.inspection.scoring import Called, RewardChild
 from grpo_rlvr.models.score import Attack
+from grpo_rlvr.plain import shortened
 
 ROWS, SECONDS = 64, 10.0
 # In fewer of the samples a missing tag is the model's own fault.
@@ -49,7 +50,7 @@ def opening_tag(
         return OPENING.report("held", tried=len(rows), why="the opening tag changes nothing")
     first, got = rows[won[0]], scores[won[0]]
     return OPENING.report(
-        "lost", tried=len(rows), bad=len(won), row=first, text=texts[first][:EXCERPT],
+        "lost", tried=len(rows), bad=len(won), row=first, text=shortened(texts[first], EXCERPT),
         rewards=[names[i] for i in judge.primary if judge.at_top(i, got[i])],
         score=judge.total([call.scores[first] for call in calls]),
     )  # fmt: skip

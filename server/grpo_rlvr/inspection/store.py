@@ -73,7 +73,7 @@ class ReadingStore:
             raise InputError(
                 f"not a reading id: {str(reading_id)[:80]!r}",
                 where="argument 'reading_id'",
-                remedy="Take it from the answer of score_samples.",
+                remedy="Take it from the answer of score_samples, or from `grpo-rlvr read`.",
             )
         folder = workspace.readings / reading_id
         if not (folder / "reading.json").is_file():
@@ -81,7 +81,7 @@ class ReadingStore:
             raise NotFoundError(
                 f"no reading '{reading_id}'{nearest(reading_id, known)}",
                 where="argument 'reading_id'",
-                remedy="Run score_samples first; its answer names the id.",
+                remedy="score_samples names the id; `grpo-rlvr read` lists all.",
             )
         return cls(folder)
 

@@ -2,12 +2,14 @@
 
 import codecs
 import contextlib
+import itertools
 import json
 import os
 import re
 import sys
+import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
 from grpo_rlvr.errors import InputError
@@ -19,12 +21,21 @@ from grpo_rlvr.workspace import Workspace
 VERDICT_KEYS = {
     "c": "correct", "1": "correct", "w": "wrong", "2": "wrong", "t": "cannot_tell", "3": "cannot_tell",
 }  # fmt: skip
-KEY_LINE = "[c] correct  [w] wrong  [t] can't tell  [u] undo  [n] note  [f] all text  [g] jump  [s] summary  [q] stop"
+KEYS = (
+    "[c] correct", "[w] wrong", "[t] can't tell", "[u] undo", "[n] note", "[f] all text", "[g] jump", "[s] summary",
+    "[q] stop",
+)  # fmt: skip
 WELCOME = (
-    "\x1b[1mRead before you train.\x1b[0m Say of each completion whether it deserves the reward: is it right, and in\n"
-    "the form that was asked for? What the reward says is shown after your verdict. Stop at any time with q."
+    "\x1b[1mRead before you train.\x1b[0m Say of each completion whether it deserves the reward: is it right, and in "
+    "the form that was asked for? What the reward says of it is shown above the keys of the next row. Stop at any time "
+    "with q."
 )
 FOLD_OVER, HEAD, TAIL = 2600, 1400, 800
+# A beginning that all prompts share is folded after its first time when it has more characters than this.
+FOLD_SHARED = 200
+RULE = 72
+# No line ends here.
+TIED = "\u00a0"
 END = "\x04"
 ENDS_LINE, ERASES = ("\n", "\r", "", END), ("\x7f", "\b")
 STYLE = re.compile(r"\x1b\[\d+m")
@@ -87,6 +98,10 @@ class _Terminal:
         self.rows: list[dict[str, Any]] = []
         self.last: int | None = None
         self.note = ""
+        # What the last verdict met, shown where the eyes are: above the keys, after the next row's text.
+        self.news = ""
+        self.shared = _shared([row.prompt for row in api.reading.rows])
+        self.seen_shared = False
         self.styled = out.isatty() and not os.environ.get("NO_COLOR")
 
     def read(self, name: str | None) -> None:
@@ -116,7 +131,10 @@ class _Terminal:
                 case None | "q":
                     return None
                 case "u" if self.last is not None:
+                    self.news = ""
                     return self.last
+                case "u":
+                    self._say("There is no verdict of this session to look at again.")
                 case "n":
                     self.note = self._line("Note: ") or ""
                 case "f":
@@ -124,12 +142,14 @@ class _Terminal:
                 case "g":
                     target = self._line("Jump to row: ") or ""
                     if target.isdigit() and 1 <= int(target) <= len(self.rows):
+                        self.news = ""
                         return int(target) - 1
                     self._say(f"There are rows 1 to {len(self.rows)}.")
                 case "s":
                     self._summary()
+                    self._say_keys()
                 case _:
-                    self._say(KEY_LINE)
+                    self._say_keys()
 
     def _judge(self, at: int, content: dict[str, Any], verdict: str, seconds: float) -> int | None:
         looks = content["revealed"]["looks"] if content["revealed"] else 0
@@ -138,10 +158,11 @@ class _Terminal:
         )
         self.note, self.last = "", at
         self.rows[at]["verdict"] = verdict
-        self._say(_revealed(at, answer["revealed"]))
+        self.news = _revealed(at, answer["revealed"], again=False)
         following = self._next(at)
         if following is not None:
             return following
+        self._say(self.news)
         self._summary()
         target = self._line("All read. A row number looks again, Enter ends: ")
         if target and target.isdigit() and 1 <= int(target) <= len(self.rows):
@@ -154,8 +175,10 @@ class _Terminal:
 
     def _show(self, at: int, content: dict[str, Any], *, whole: bool) -> None:
         read = sum(bool(row["verdict"]) for row in self.rows)
-        self._say(f"\n{BOLD}── Row {at + 1} of {len(self.rows)} ({read} read) {'─' * 40}{OFF}")
-        self._say(f"{DIM}PROMPT{OFF}\n{visible(content['prompt'])}")
+        head = f"── Row {at + 1} of {len(self.rows)} ({read} read) "
+        self._say(f"\n{BOLD}{head:─<{min(self._width() or RULE, RULE)}}{OFF}")
+        self._say(f"{DIM}PROMPT{OFF}")
+        self._say_prompt(content["prompt"], whole=whole)
         for name, value in content["columns"].items():
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             self._say(f"{DIM}{visible(name)}:{OFF} {visible(text)}")
@@ -166,9 +189,18 @@ class _Terminal:
             self._say(f"{DIM}[… {folded:,} characters folded, f shows all …]{OFF}\n{visible(completion[-TAIL:])}")
         else:
             self._say(f"{DIM}COMPLETION{OFF}\n{visible(completion) or '(empty)'}")
-        if content["revealed"]:
-            self._say(_revealed(at, content["revealed"]))
-        self._say(f"{DIM}{KEY_LINE}{OFF}")
+        if self.news:
+            self._say(self.news)
+        elif content["revealed"]:
+            self._say(_revealed(at, content["revealed"], again=True))
+        self._say_keys()
+
+    def _say_prompt(self, prompt: str, *, whole: bool) -> None:
+        if self.shared and self.seen_shared and not whole:
+            self._say(f"{DIM}[… {len(self.shared):,} characters as in every row, f shows all …]{OFF}")
+            prompt = prompt[len(self.shared) :]
+        self.seen_shared = True
+        self._say(visible(prompt))
 
     def _summary(self) -> None:
         status = self._ask("status")
@@ -183,8 +215,8 @@ class _Terminal:
         for entry in status["disagreements"]:
             words = "paid, but read as wrong" if entry["kind"] == "false_positive" else "not paid, but read as correct"
             made = "" if entry["source"] == "sample" else " (an answer that the audit made)"
-            end = visible(entry["completion"][-120:])
-            self._say(f"{YELLOW}row {numbers[entry['row']]}: {words}{made}{OFF} {end!r}")
+            end = visible(" ".join(entry["completion"].split())[-120:])
+            self._say(f"{YELLOW}row {numbers[entry['row']]}: {words}{made}{OFF}: … {end}")
         gate = status["gate"]
         reasons = "; ".join(reason["message"] for reason in gate["reasons"])
         self._say("The gate is open." if gate["open"] else f"The gate is closed: {visible(reasons)}.")
@@ -223,16 +255,47 @@ class _Terminal:
         return ""
 
     def _say(self, text: str) -> None:
-        self.out.write((text if self.styled else STYLE.sub("", text)) + "\n")
+        shown = _wrapped(text if self.styled else STYLE.sub("", text), self._width()).replace(TIED, " ")
+        self.out.write(shown + "\n")
         self.out.flush()
 
+    def _say_keys(self) -> None:
+        self._say(f"{DIM}{'  '.join(key.replace(' ', TIED) for key in KEYS)}{OFF}")
 
-def _revealed(at: int, revealed: dict[str, Any]) -> str:
+    def _width(self) -> int | None:
+        """Return the columns of the terminal; None where there is none."""
+        if not self.out.isatty():
+            return None
+        # A terminal that does not know its width says 0.
+        return os.get_terminal_size(self.out.fileno()).columns or None
+
+
+def _wrapped(text: str, width: int | None) -> str:
+    """Break the lines of a text at word ends, and nowhere else but in words that are longer than a line."""
+    if not width:
+        return text
+    wrapper = textwrap.TextWrapper(width, expand_tabs=False, replace_whitespace=False, break_on_hyphens=False)
+    return "\n".join("\n".join(wrapper.wrap(line)) for line in text.split("\n"))
+
+
+def _shared(prompts: Sequence[str]) -> str:
+    """Return the whole lines with which all prompts begin; empty when they are few characters."""
+    # What the first and the last in the order of the alphabet share, all between them share too. The last line stays.
+    pairs = zip(min(prompts).split("\n")[:-1], max(prompts).split("\n")[:-1], strict=False)
+    lines = "".join(f"{one}\n" for one, other in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+    return lines if len(prompts) > 1 and len(lines) > FOLD_SHARED else ""
+
+
+def _revealed(at: int, revealed: dict[str, Any], *, again: bool) -> str:
     said = {"correct": "correct", "wrong": "wrong", "cannot_tell": "can't tell"}[revealed["verdict"]]
     says = {True: "says correct", False: "says wrong", None: "gave no score"}[revealed["rewarded"]]
     scores = " · ".join(f"{name} {'none' if s is None else format(s, '.3g')}" for name, s in revealed["scores"].items())
     made = "" if revealed["source"] == "sample" else ", on an answer that the audit made"
-    line = f"Row {at + 1}: you said {said}, the reward {says}{made} ({scores})"
-    if revealed["agrees"] is False:
-        return f"{YELLOW}{line}. A slip? u looks again.{OFF}"
-    return f"{DIM}{line}{OFF}"
+    where = f"Again row {at + 1}" if again else f"Row {at + 1}"
+    line = f"{where}: you said {said}, the reward {says}{made} ({scores})"
+    hint = ""
+    if again:
+        hint = ". Your verdict stands until you give another."
+    elif revealed["agrees"] is False:
+        hint = ". A slip? u looks again."
+    return f"{YELLOW if revealed['agrees'] is False else DIM}{line}{hint}{OFF}"

@@ -9,6 +9,7 @@ from grpo_rlvr.inspection.samples import Samples
 from grpo_rlvr.inspection.scoring import Called
 from grpo_rlvr.models.common import RewardSpec
 from grpo_rlvr.models.score import Route
+from grpo_rlvr.plain import shortened
 
 # Reasons that tell of a completion's form and leave open whether its answer is right: what they say, and what to do.
 FORM = {
@@ -27,7 +28,7 @@ FORM = {
 READS = {
     "exact": "the last <answer>...</answer> (argument answer_tag)",
     "math": "the last \\boxed{...}, or what follows 'answer is', 'answer:', 'final answer' or '####'; "
-    "<answer>...</answer> only with the argument answer_tag='answer'",
+    "<answer>...</answer> with the argument answer_tag='answer', or in a composite whose format has that tag",
     "schema": "one JSON document, fenced or bare",
     "tool_call": "calls in the chat format of the model",
     "unit_test": "the last fenced block of code",
@@ -121,10 +122,7 @@ def _reads(spec: RewardSpec, reason: str) -> str:
 
 def _example(samples: Samples, rows: Sequence[int]) -> str:
     text = " ".join(message_text(samples.rows[rows[0]]["completion"]).split())
-    half = EXCERPT // 2
-    # An answer stands at the end, and so does what is odd about it.
-    shown = text if len(text) <= EXCERPT else f"{text[:half]} … {text[-half:]}"
-    return f"e.g. sample {rows[0]}: {shown!r}"
+    return f"e.g. sample {rows[0]}: {shortened(text, EXCERPT)!r}"
 
 
 def _numbers(rows: Sequence[int]) -> str:

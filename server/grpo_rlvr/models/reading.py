@@ -58,7 +58,7 @@ class Disagreement(Model):
     reader: str = Field(description="Who read it.")
     note: str = Field(default="", description="The reader's note.")
     prompt: str = Field(description="Start of the prompt.")
-    completion: str = Field(description="Start of the completion.")
+    completion: str = Field(description="Beginning and end of the completion.")
     scores: dict[str, float | None] = Field(description="Score by reward.")
     source: str = Field(default="sample", description="'sample', or 'attack:<id>' for a row that the audit made.")
     cause: str = Field(default="", description="The likely cause, where the audit found one.")
@@ -131,6 +131,24 @@ class ReadingStatus(Model):
     resolved: int = Field(description="Disagreements that a second look took back.")
     gate: "GateState"
     next: str = Field(description="What to do next.")
+
+
+class ReadingSummary(Model):
+    """One line of the list of readings."""
+
+    reading_id: str
+    created: str = Field(description="UTC time of the scoring, ISO 8601.")
+    samples: int | None = Field(default=None, description="Samples scored; null when the record cannot be read.")
+    rows: int | None = Field(default=None, description="Rows to read; null when the record cannot be read.")
+    read: int = Field(default=0, description="Rows with a verdict.")
+    open: bool = Field(description="Whether the gate is open.")
+    why: str = Field(default="", description="Why it is closed; empty when it is open.")
+
+
+class ReadingList(Model):
+    """All readings of a workspace, newest first."""
+
+    readings: list[ReadingSummary]
 
 
 class GateReason(Model):

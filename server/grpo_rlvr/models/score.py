@@ -146,7 +146,7 @@ class Attack(Model):
     bad: int = Field(description="Rows that did not do what a sound reward does.")
     rewards: list[str] = Field(default_factory=list, description="The rewards concerned.")
     row: int | None = Field(default=None, description="Sample index of the example, from 0.")
-    text: str = Field(default="", description="The offending completion (cut at 600 characters).")
+    text: str = Field(default="", description="The offending completion (beginning and end, 600 characters).")
     score: float | None = Field(default=None, description="The weighted sum it got.")
     why: str = Field(description="What it means, or why it does not apply.")
 

@@ -64,10 +64,9 @@ def run_ids(workspace: Workspace) -> list[str]:
 
 def reading_ids(workspace: Workspace) -> list[str]:
     """Return the ids of this workspace's readings, newest first."""
-    if not workspace.readings.is_dir():
-        return []
-    folders = [path for path in workspace.readings.iterdir() if path.is_dir()]
-    return [path.name for path in sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True)]
+    from grpo_rlvr.inspection import reading_ids as ids
+
+    return ids(workspace)
 
 
 def log_sources(workspace: Workspace) -> list[str]:
