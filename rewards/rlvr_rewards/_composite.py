@@ -20,9 +20,12 @@ from rlvr_rewards._core import (
     row_problem,
 )
 from rlvr_rewards._format import Format
+from rlvr_rewards._text import after_thinking, last_block, text_of
 
 PARTS = ("answer", "format")
 DEFAULT_WEIGHTS = {"answer": 1.0, "format": 0.1}
+# Blocks of these hold no answer.
+THINKING = ("think", "thinking", "thought", "reasoning")
 
 
 @dataclass(eq=False, repr=False)
@@ -41,6 +44,9 @@ class Composite(Reward):
         format: The format reward.
         weights: The weight of each part, "answer" and "format"; a missing one keeps its default, 1.0 and 0.1.
         gate: The answer counts only when the format holds.
+
+    Math and schema look into the block of the format's last tag where there is one. An answer_tag that the format
+    lacks is refused.
 
     Example:
         >>> from rlvr_rewards import Exact
@@ -63,6 +69,7 @@ class Composite(Reward):
             if not callable(getattr(self, part)):
                 raise RewardSpecError(f"argument {part!r} must be a reward, not {getattr(self, part)!r:.80}")
         self.weights = {**DEFAULT_WEIGHTS, **_checked_weights(self.weights)}
+        self._tag, self._tagged = _answer_block(self.answer, self.format)
         self._check_order()
         super().__post_init__()
 
@@ -107,9 +114,25 @@ class Composite(Reward):
 
     def grade_batch(self, completions: Sequence[Completion], rows: Sequence[Row]) -> list[Verdict]:
         """Judge a batch with both parts and add them up."""
-        answers = grade_all(self.answer, completions, rows)
+        answers = self._answers(completions, rows)
         formats = grade_all(self.format, completions, rows)
         return [self._joined(answer, form) for answer, form in zip(answers, formats, strict=True)]
+
+    def _answers(self, completions: Sequence[Completion], rows: Sequence[Row]) -> list[Verdict]:
+        """Judge answers in their block where a completion has one, elsewhere as the part does by itself."""
+        if self._tagged is None:
+            return grade_all(self.answer, completions, rows)
+        inside = [self._has_block(completion) for completion in completions]
+        verdicts: dict[int, Verdict] = {}
+        for part, wanted in ((self._tagged, True), (self.answer, False)):
+            places = [place for place, has in enumerate(inside) if has is wanted]
+            graded = grade_all(part, [completions[place] for place in places], [rows[place] for place in places])
+            verdicts.update(zip(places, graded, strict=True))
+        return [verdicts[place] for place in range(len(completions))]
+
+    def _has_block(self, completion: Completion) -> bool:
+        text = after_thinking(text_of(completion))
+        return text is not None and last_block(text, self._tag) is not None
 
     def log(
         self,
@@ -174,3 +197,21 @@ def _checked_weights(weights: Any) -> dict[str, float]:
         if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < float("inf"):
             raise RewardSpecError(f"the weight of {part!r} must be a number from 0 up, not {weight!r}")
     return {part: float(weight) for part, weight in weights.items()}
+
+
+def _answer_block(answer: Callable[..., Any], form: Callable[..., Any]) -> tuple[str, Callable[..., Any] | None]:
+    """Return the tag of the format's answer block, and the answer part told to look there; "" and None where it is not.
+
+    Raises:
+        RewardSpecError: the answer part looks into a block that the format does not have, and would never pay.
+    """
+    tags = [tag for tag in getattr(form, "tags", ()) if tag.lower() not in THINKING]
+    looks_into = getattr(answer, "answer_tag", None)
+    if looks_into and isinstance(form, Format) and looks_into not in form.tags:
+        raise RewardSpecError(
+            f"the answer is looked for in <{looks_into}>, which the format does not have ({', '.join(form.tags)}): "
+            "give the answer part that answer_tag which the format has, or '' for none"
+        )
+    if looks_into != "" or not tags or not isinstance(answer, Reward):
+        return "", None
+    return tags[-1], replace(answer, answer_tag=tags[-1])  # type: ignore[call-arg]

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from rlvr_rewards import _fences, _json, _validators
-from rlvr_rewards._core import Completion, Reason, Reward, RewardSpecError, Row, Verdict, one_of
-from rlvr_rewards._text import after_thinking, text_of
+from rlvr_rewards._core import Completion, Reason, Reward, RewardSpecError, Row, Verdict, check_tag, one_of
+from rlvr_rewards._text import after_thinking, last_block, text_of
 
 LABELS = ("json", "jsonc", "json5", "")
 # With prose allowed, every bracket could begin the document; only so many beginnings are tried.
@@ -34,6 +34,8 @@ class Schema(Reward):
         remote_refs: A reference outside the schema makes the row faulty; nothing is ever fetched.
         assert_formats: `format` is asserted.
         partial: Give the fraction above to documents that are not valid.
+        answer_tag: Look only into the last block of this tag, such as "answer" for `<answer>..</answer>`; without a
+            closed one there is no answer. "" looks at the whole text.
 
     Example:
         >>> reward = Schema(schema={"type": "object", "required": ["age"], "properties": {"age": {"type": "integer"}}})
@@ -51,6 +53,7 @@ class Schema(Reward):
     remote_refs: Literal["error"] = "error"
     assert_formats: bool = False
     partial: bool = False
+    answer_tag: str = ""
 
     reward_name: ClassVar[str] = "schema"
     reasons: ClassVar[tuple[Reason, ...]] = ("correct", "not_json", "schema_error", "no_answer", "limit", "bad_row")
@@ -59,6 +62,7 @@ class Schema(Reward):
         one_of("think", self.think, ("after_last_close", "keep"))
         one_of("duplicate_keys", self.duplicate_keys, ("reject", "last"))
         one_of("remote_refs", self.remote_refs, ("error",))
+        check_tag("answer_tag", self.answer_tag)
         for flag in ("fence", "prose", "finite_numbers", "assert_formats", "partial"):
             one_of(flag, getattr(self, flag), (True, False))
         if self.partial:
@@ -82,6 +86,8 @@ class Schema(Reward):
         text: str | None = text_of(completion)
         if self.think == "after_last_close":
             text = after_thinking(text or "")
+        if text is not None and self.answer_tag:
+            text = last_block(text, self.answer_tag)
         if text is None or not text.strip():
             return Verdict(0.0, "no_answer")
         try:

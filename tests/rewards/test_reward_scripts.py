@@ -29,8 +29,8 @@ def test_one_text_is_no_list_of_completions_and_rows_must_match() -> None:
 def test_a_reward_shows_only_what_was_set() -> None:
     assert repr(Math()) == "Math()"
     assert repr(Math(gold_column="answer", name="m")) == "Math(name='m', gold_column='answer')"
-    assert repr(Composite(Exact(), Format(tags=["a"]), gate=True)).startswith(
-        "Composite(answer=Exact(), format=Format(tags=('a',)), weights="
+    assert repr(Composite(Exact(), Format(tags=["answer"]), gate=True)).startswith(
+        "Composite(answer=Exact(), format=Format(tags=('answer',)), weights="
     )
 
 

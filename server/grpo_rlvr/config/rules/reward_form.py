@@ -59,7 +59,7 @@ def _of_library(reward: Any) -> Iterator[Mark]:
     if name == "math" and reward.extract == "box":
         yield mark_of(_BOXED)
     elif name == "math":
-        yield Mark(_BOXED, re.compile(r"\bboxed\b|\bfbox\b|\banswer\W{0,3}(is|:)|\bfinal answer\b|####", re.I))
+        yield Mark(_BOXED, re.compile(r"\bboxed\b|\bfbox\b|\banswer\W{0,3}(is|:)|\bfinal answer\b|####|<answer>", re.I))
     if name == "schema":
         yield mark_of("JSON")
 
