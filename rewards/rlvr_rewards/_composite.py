@@ -74,6 +74,11 @@ class Composite(Reward):
         super().__post_init__()
 
     @property
+    def answer_part(self) -> Callable[..., Any]:
+        """The correctness reward, as it judges a completion that has the format's answer block."""
+        return self._tagged or self.answer
+
+    @property
     def wrong_at_most(self) -> float:
         """The best score of a completion whose answer is wrong."""
         return max(score for right, score in self.combinations() if not right)

@@ -48,7 +48,9 @@ def mark_of(text: str) -> Mark:
 
 def _of_library(reward: Any) -> Iterator[Mark]:
     """Yield what a reward of our library cannot pay without."""
-    for part in (getattr(reward, name, None) for name in ("answer", "format")):
+    # A composite reads the answer in the block that its format asks for.
+    parts = [getattr(reward, "answer_part", None), getattr(reward, "format", None)]
+    for part in parts:
         if part is not None and not isinstance(part, str):
             yield from _of_library(part)
     if isinstance(tag := getattr(reward, "answer_tag", None), str) and tag:
@@ -58,8 +60,8 @@ def _of_library(reward: Any) -> Iterator[Mark]:
     name = getattr(reward, "reward_name", "")
     if name == "math" and reward.extract == "box":
         yield mark_of(_BOXED)
-    elif name == "math":
-        yield Mark(_BOXED, re.compile(r"\bboxed\b|\bfbox\b|\banswer\W{0,3}(is|:)|\bfinal answer\b|####|<answer>", re.I))
+    elif name == "math" and not reward.answer_tag:
+        yield Mark(_BOXED, re.compile(r"\bboxed\b|\bfbox\b|\banswer\W{0,3}(is|:)|\bfinal answer\b|####", re.I))
     if name == "schema":
         yield mark_of("JSON")
 
