@@ -7,6 +7,9 @@ from grpo_rlvr.metrics.rules_trend import idle_tasks, saturated, unmoved
 from grpo_rlvr.metrics.signals import FEW, WEAK, Signals
 from grpo_rlvr.models.recommend import LabelFinding
 
+NO_ROWS = (
+    "There is no row of metrics: paste the lines that the trainer prints, or name its log file or trainer_state.json."
+)
 QUIET = frozenset({"healthy", "plateau", "too_short_to_tell"})
 # Columns that a GRPO log may have in place of a reward; loss and gradients alone are those of supervised training.
 _GRPO_COLUMNS = frozenset(
@@ -91,7 +94,7 @@ def _quiet(s: Signals) -> LabelFinding:
         return finding(
             "too_short_to_tell",
             "high" if rows < FEW else "medium",
-            "No reward column: no verdict on progress is possible." if rows else "There is no row of metrics.",
+            "No reward column: no verdict on progress is possible." if rows else NO_ROWS,
         )
     if reward.n < FEW:
         return finding(
