@@ -230,10 +230,10 @@ def test_the_summary_shows_answers_without_escapes(workspace: Workspace, sums: R
 
 def test_a_reading_that_was_begun_is_gone_on_with(workspace: Workspace, reading_id: str, read: Any) -> None:
     assert "Start the reading" in inspection.reading_status(reading_id, workspace).next
-    assert "Go on with the reading" in read(reading_id, limit=4).next
-    assert (
-        "Look again at the rows that nobody could tell" in read(reading_id, lambda row: "cannot_tell", name="Bo").next
-    )
+    assert "Start the reading" in read(reading_id, limit=4, kind="oracle", name="Bot").gate.reasons[-1].remedy
+    assert "Go on with the reading" in read(reading_id, limit=4, seconds=0.5).gate.reasons[-1].remedy
+    last = read(reading_id, lambda row: "cannot_tell", name="Bo").gate.reasons[-1]
+    assert "Look again at the rows that nobody could tell" in last.remedy
 
 
 def test_keys_through_a_pipe_are_no_person(workspace: Workspace, reading_id: str) -> None:

@@ -186,16 +186,18 @@ def _reading_reasons(
     if count >= policy.rows:
         reasons = []
     else:
-        reasons.append(_too_few(reading, admitted, policy))
+        reasons.append(_too_few(reading, readers, admitted, policy))
     return reasons + _disagreement_reasons(reading, admitted, policy, audit)
 
 
-def _too_few(reading: Reading, admitted: Sequence[Reader], policy: GatePolicy) -> GateReason:
+def _too_few(reading: Reading, readers: Sequence[Reader], admitted: Sequence[Reader], policy: GatePolicy) -> GateReason:
     available = sum(row.sampled for row in reading.rows)
-    count, looked = agree.decided(reading, admitted), {row for reader in admitted for row in reader.looks}
+    count = agree.decided(reading, admitted)
     command = f"grpo-rlvr read {reading.store.reading_id}"
-    remedy = f"{'Go on with' if looked else 'Start'} the reading: {command}"
-    if looked >= reading.ids:
+    # Whoever began may go on; a reader of a kind that never counts began nothing.
+    begun = any(reader.looks for reader in readers if reader.kind in policy.readers)
+    remedy = f"{'Go on with' if begun else 'Start'} the reading: {command}"
+    if {row for reader in admitted for row in reader.looks} >= reading.ids:
         remedy = f"Look again at the rows that nobody could tell ({command}), or sample more, score and read them."
     if available < policy.rows:
         remedy = f"There are only {available} rows to read: sample more completions, score them, and read."

@@ -274,7 +274,7 @@ def _wrapped(text: str, width: int | None) -> str:
     """Break the lines of a text at word ends, and nowhere else but in words that are longer than a line."""
     if not width:
         return text
-    wrapper = textwrap.TextWrapper(width, expand_tabs=False, replace_whitespace=False, break_on_hyphens=False)
+    wrapper = textwrap.TextWrapper(width, replace_whitespace=False, break_on_hyphens=False)
     return "\n".join("\n".join(wrapper.wrap(line)) for line in text.split("\n"))
 
 
