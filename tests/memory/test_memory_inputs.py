@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from grpo_rlvr.errors import UserError
 from grpo_rlvr.memory import estimate
-from grpo_rlvr.memory.inputs import ALL_LINEAR, read_plan
+from grpo_rlvr.memory.adapter import ALL_LINEAR
+from grpo_rlvr.memory.inputs import read_plan
 from grpo_rlvr.memory.plan import Checkpoints, Lora, Plan
 from grpo_rlvr.models.setup import parse_setup
 

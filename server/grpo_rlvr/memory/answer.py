@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from grpo_rlvr.memory import constants as c
-from grpo_rlvr.memory import terms as t
+from grpo_rlvr.memory import serving
 from grpo_rlvr.memory.facts import Resolved
 from grpo_rlvr.memory.inputs import read_plan
 from grpo_rlvr.memory.levers import find_alternatives, find_levers
@@ -101,7 +101,7 @@ def _pool(computed: Computed) -> Pool | None:
     return Pool(
         pool_gb=_gb(computed.pool) if plan.devices.memory_gb else 0.0,
         needs_gb=_gb(computed.pool_needs),
-        weights_gb=_gb(t.engine_weights(plan)),
+        weights_gb=_gb(serving.engine_weights(plan)),
         sequences=computed.sequences,
         wanted_sequences=computed.wanted_sequences,
         max_length=plan.engine.max_length,

@@ -6,11 +6,12 @@ from functools import lru_cache
 from typing import Any
 
 from grpo_rlvr.errors import InputError
+from grpo_rlvr.memory.adapter import read_lora
 from grpo_rlvr.memory.checks import flag, integer
 from grpo_rlvr.memory.facts import Resolved, resolve_facts
 from grpo_rlvr.memory.hardware import read_devices
 from grpo_rlvr.memory.mixers import LinearAttention
-from grpo_rlvr.memory.plan import Checkpoints, Engine, Lora, Plan, Sharding
+from grpo_rlvr.memory.plan import Checkpoints, Engine, Plan, Sharding
 from grpo_rlvr.memory.reader import MAX_BATCH, Reader
 from grpo_rlvr.memory.shape import ModelFacts
 from grpo_rlvr.models.setup import Setup
@@ -19,10 +20,6 @@ from grpo_rlvr.workspace import Workspace
 # Longer than any published context, so that a slipped digit is noticed.
 MAX_LENGTH = 100_000_000
 DEFAULT_PROMPT = 512
-# LoraConfig's r, and its target_modules for the families that GRPO trains (peft/utils/constants.py).
-PEFT_RANK = 8
-PEFT_TARGETS = ("q_proj", "v_proj")
-ALL_LINEAR = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 # transformers' spellings and the usual short ones.
 DTYPES = {
     "float32": "float32", "fp32": "float32", "float": "float32", "bfloat16": "bfloat16", "bf16": "bfloat16",
@@ -64,7 +61,7 @@ def read_plan(
     prompt, completion = _lengths(reader)
     engine = _with_length(reader, engine, prompt + completion, resolved.facts.context)
     quantized, dtype = _quantized(reader), _dtype(reader, version)
-    lora = _lora(reader, quantized)
+    lora = read_lora(reader, quantized)
     return Plan(
         facts=resolved.facts, version=version, trl_version=version_text, batch=batch, accumulation=accumulation,
         generation_steps=_generation_steps(reader, batch, accumulation, devices.training, version),
@@ -198,62 +195,6 @@ def _quantized(reader: Reader) -> str:
             remedy="Use nf4, int8, or leave it out.",
         )
     return QUANTIZED[name]
-
-
-def _lora(reader: Reader, quantized: str) -> Lora | None:
-    model = reader.setup.section("model")
-    stated = model.get("peft")
-    where, details = _lora_details(reader.setup)
-    if details is not None and (stated is None or isinstance(stated, Mapping)):
-        stated = True
-    if stated is None and (model.get("lora_r") is not None or model.get("adapter")):
-        stated = True
-    if stated is None and quantized:
-        # Quantised weights cannot be trained themselves.
-        stated = True
-    if stated is None:
-        reader.assume("model.peft", False, "whether the trainer is given a peft_config")
-    if isinstance(stated, str):
-        stated = stated.lower() not in ("", "none", "full", "false")
-    if not stated:
-        return None
-    rank, targets = (details or {}).get("r"), (details or {}).get("target_modules")
-    ranked, aimed = f"{where}.r", f"{where}.target_modules"
-    if rank is None:
-        rank, ranked = model.get("lora_r"), "setup.model.lora_r"
-    if targets is None:
-        targets, aimed = model.get("lora_targets"), "setup.model.lora_targets"
-    if rank is None:
-        # A LoraConfig that names neither takes PEFT's own; with none stated, they are unknown.
-        rank = 16 if details is None else PEFT_RANK
-        reader.assume("model.lora_r", rank, "r of the LoraConfig")
-    if targets is None:
-        targets = "all-linear" if details is None else list(PEFT_TARGETS)
-        reader.assume("model.lora_targets", targets, "target_modules of the LoraConfig")
-    return Lora(integer(rank, ranked, minimum=1, maximum=65_536), _targets(targets, aimed))
-
-
-def _lora_details(setup: Setup) -> tuple[str, Mapping[str, Any] | None]:
-    """The LoraConfig's arguments as far as they are stated, and where: peft_config, or model.peft as an object."""
-    for where in ("peft_config", "model.peft"):
-        value = setup.get(where)
-        if isinstance(value, Mapping):
-            return f"setup.{where}", value
-    return "setup.peft_config", None
-
-
-def _targets(value: Any, where: str) -> tuple[str, ...]:
-    if value == "all-linear":
-        return ALL_LINEAR
-    if isinstance(value, str):
-        value = [part.strip() for part in value.replace("|", ",").split(",")]
-    if not isinstance(value, list | tuple | set) or not all(isinstance(part, str) for part in value):
-        raise InputError("must be 'all-linear' or a list of module names", where=where)
-    known = tuple(
-        name for name in (*ALL_LINEAR, "lm_head", "embed_tokens") if any(part.endswith(name) for part in value)
-    )
-    # Fused or unusual names (qkv_proj, c_attn): count as if everything were targeted.
-    return known or ALL_LINEAR
 
 
 def _optim(reader: Reader) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grpo_rlvr.memory import constants as c
+from grpo_rlvr.memory import serving
 from grpo_rlvr.memory import terms as t
 from grpo_rlvr.memory.phases import Computed, share_for
 from grpo_rlvr.memory.plan import Plan
@@ -150,7 +151,7 @@ def _pool_size(now: Computed) -> Iterator[Change]:
     plan = now.plan
     if not plan.devices.memory_gb:
         return
-    more = t.generated_sequence(plan) * (now.wanted_sequences - 1)
+    more = serving.generated_sequence(plan) * (now.wanted_sequences - 1)
     safe = now.pool_needs / c.FITS_SHARE
     seen = set()
     for size, text, cost in (
@@ -188,7 +189,7 @@ def _data(plan: Plan) -> Iterator[Change]:
         yield Change(
             "beta 0: no reference policy", "No KL penalty keeps the policy near the start.", {"beta": 0.0}, safe=False
         )
-    if t.generation_gather(plan) > 0:
+    if serving.generation_gather(plan) > 0:
         yield Change(
             "generate from sharded weights", "Layers are gathered for every token: generation is many times slower.",
             {"ds3_gather_for_generation": False},

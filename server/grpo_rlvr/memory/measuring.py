@@ -208,7 +208,7 @@ def _model_path(setup: Setup, workspace: Workspace) -> str:
 
 
 def _targets(plan: Plan) -> str | list[str]:
-    from grpo_rlvr.memory.inputs import ALL_LINEAR
+    from grpo_rlvr.memory.adapter import ALL_LINEAR
 
     targets = plan.lora.targets if plan.lora else ()
     return "all-linear" if targets == ALL_LINEAR else list(targets)

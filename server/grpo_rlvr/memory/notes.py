@@ -1,6 +1,7 @@
 """What the numbers do not show by themselves: refusals at start, silent defaults, rules of thumb that mislead here."""
 
 from grpo_rlvr.memory import constants as c
+from grpo_rlvr.memory import serving
 from grpo_rlvr.memory import terms as t
 from grpo_rlvr.memory.mixers import StateSpace
 from grpo_rlvr.memory.phases import Computed, share_for
@@ -56,13 +57,13 @@ def _sync(computed: Computed) -> list[str]:
     plan = computed.plan
     if computed.sync_in_doubt:
         return [
-            f"Under ZeRO-3 ms-swift gathers the whole model ({t.whole_sync(plan) / c.GB:.0f} GB) on every GPU to send "
-            "it to vLLM, which does not fit, unless move_model_batches splits it: set that (to 16, or a few layers a "
-            "group) and state it as launch.move_model_batches. The figures are for groups."
+            f"Under ZeRO-3 ms-swift gathers the whole model ({serving.whole_sync(plan) / c.GB:.0f} GB) on every GPU to "
+            "send it to vLLM, which does not fit, unless move_model_batches splits it: set that (to 16, or a few layers "
+            "a group) and state it as launch.move_model_batches. The figures are for groups."
         ]
-    if not t.gathers_for_sync(plan):
+    if not serving.gathers_for_sync(plan):
         return []
-    size = t.sync_transient(plan) / c.GB
+    size = serving.sync_transient(plan) / c.GB
     text = f"TRL gathers the whole model ({size:.0f} GB) on every GPU to merge the adapter at each weight sync"
     memory = plan.devices.memory_gb
     if not memory or computed.totals["weight_sync"] <= memory * c.GB:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from grpo_rlvr.memory import constants as c
+from grpo_rlvr.memory import serving
 from grpo_rlvr.memory import terms as t
 from grpo_rlvr.memory.plan import Plan
 from grpo_rlvr.models.memory import Verdict
@@ -60,8 +61,8 @@ class Computed:
     @property
     def sequences(self) -> int:
         """Sequences of this run's full length that vLLM's cache holds at once."""
-        room = self.pool - t.engine_weights(self.plan) - c.VLLM_WORK_GB * c.GB
-        return max(int(room / t.generated_sequence(self.plan)), 0)
+        room = self.pool - serving.engine_weights(self.plan) - c.VLLM_WORK_GB * c.GB
+        return max(int(room / serving.generated_sequence(self.plan)), 0)
 
     @property
     def pool_tight(self) -> bool:
@@ -90,13 +91,13 @@ class Computed:
             return "does_not_fit"
         if self.peak_gb > memory:
             # Every TRL gathers the model for this sync; trainers built on it need not. Unstated, it stays open.
-            return "does_not_fit" if self.plan.version_stated or not t.gathers_for_sync(self.plan) else "tight"
+            return "does_not_fit" if self.plan.version_stated or not serving.gathers_for_sync(self.plan) else "tight"
         return "fits" if self.peak_gb <= c.FITS_SHARE * memory and not self.sync_in_doubt else "tight"
 
     @property
     def sync_in_doubt(self) -> bool:
         """Whether the weight sync fits in groups alone, and nothing says that ms-swift sends the weights in groups."""
-        whole = t.whole_sync(self.plan)
+        whole = serving.whole_sync(self.plan)
         total = self.totals.get("weight_sync", 0.0) - self.phases.get("weight_sync", {}).get("sync_transient", 0.0)
         return whole > 0 and total + whole > self.plan.devices.memory_gb * c.GB > 0
 
@@ -129,8 +130,8 @@ def compute(plan: Plan) -> Computed:
         phases["logprob"] = _whole(plan, resident | _logprob(plan), asleep)
     if plan.engine.mode != "none":
         # A sleeping engine wakes its weights alone to receive the new ones.
-        woken = {"vllm_pool": min(t.engine_weights(plan), pool), **asleep} if plan.engine.sleep else awake
-        phases["weight_sync"] = _whole(plan, resident | {"sync_transient": t.sync_transient(plan)}, woken)
+        woken = {"vllm_pool": min(serving.engine_weights(plan), pool), **asleep} if plan.engine.sleep else awake
+        phases["weight_sync"] = _whole(plan, resident | {"sync_transient": serving.sync_transient(plan)}, woken)
     return Computed(plan, phases, pool, needs)
 
 
@@ -166,8 +167,8 @@ def _generation(plan: Plan) -> dict[str, float]:
     if plan.engine.mode != "none":
         return {}
     return {
-        "kv_cache": t.generation_cache(plan), "generation_work": t.generation_work(plan),
-        "gathered_weights": t.generation_gather(plan),
+        "kv_cache": serving.generation_cache(plan), "generation_work": serving.generation_work(plan),
+        "gathered_weights": serving.generation_gather(plan),
     }  # fmt: skip
 
 
@@ -179,7 +180,7 @@ def _logprob(plan: Plan) -> dict[str, float]:
 def _pool(plan: Plan) -> tuple[float, float]:
     if plan.engine.mode == "none":
         return 0.0, 0.0
-    needs = t.engine_weights(plan) + c.VLLM_WORK_GB * c.GB + t.engine_sequence(plan)
+    needs = serving.engine_weights(plan) + c.VLLM_WORK_GB * c.GB + serving.engine_sequence(plan)
     if plan.devices.memory_gb:
         return plan.engine.utilization * plan.devices.memory_gb * c.GB, needs
     return needs, needs

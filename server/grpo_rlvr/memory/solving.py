@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from grpo_rlvr.memory import constants as c
-from grpo_rlvr.memory import known
-from grpo_rlvr.memory import terms as t
+from grpo_rlvr.memory import known, serving
 from grpo_rlvr.memory.answer import estimate
 from grpo_rlvr.memory.facts import facts_of_known
 from grpo_rlvr.memory.inputs import read_plan
@@ -133,7 +132,7 @@ def _fewest_gpus(plan: Plan) -> tuple[int | None, str]:
         if not plan.quantized and fits(replace(_on(plan, count), sharding=sharded)):
             return None, f"More GPUs do not help as the run is spread now; with ZeRO-3 it fits from {count} GPUs on."
     why = f"Does not fit on up to {MAX_GPUS} such GPUs, also not with ZeRO-3"
-    if t.generation_gather(replace(_on(plan, 2), sharding=sharded)) > 0:
+    if serving.generation_gather(replace(_on(plan, 2), sharding=sharded)) > 0:
         why += ", which gathers all weights on each GPU to generate without vLLM"
     return None, f"{why}."
 

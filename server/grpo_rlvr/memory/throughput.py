@@ -1,6 +1,7 @@
 """Decode speed: bytes that one token has to read over the bandwidth the card sustains."""
 
 from grpo_rlvr.memory import constants as c
+from grpo_rlvr.memory import serving
 from grpo_rlvr.memory import terms as t
 from grpo_rlvr.memory.plan import Plan
 from grpo_rlvr.models.memory import Decode
@@ -19,7 +20,9 @@ def decode_speed(plan: Plan) -> Decode | None:
     weights = _read_weights(plan, sequences) / parallel
     length = plan.prompt + plan.completion / 2
     in_engine = plan.engine.mode != "none"
-    cache = sequences * (t.engine_sequence_bytes(plan, parallel, length) if in_engine else t.kv_bytes(plan, length))
+    cache = sequences * (
+        serving.engine_sequence_bytes(plan, parallel, length) if in_engine else serving.kv_bytes(plan, length)
+    )
     per_step = weights + cache
     bound = bandwidth * c.GB / per_step * sequences
     rate = bound * c.SUSTAINED_BANDWIDTH
@@ -37,7 +40,7 @@ def _read_weights(plan: Plan, sequences: int) -> float:
     if plan.engine.mode == "none":
         whole = t.whole_weights(plan)
     else:
-        whole = t.engine_weights(plan) * plan.engine.tensor_parallel
+        whole = serving.engine_weights(plan) * plan.engine.tensor_parallel
     whole -= 0 if f.tied else f.vocab * f.hidden * 2  # the embedding is looked up, not read
     if not f.experts:
         return whole

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from grpo_rlvr.memory import constants as c
+from grpo_rlvr.memory import serving
 from grpo_rlvr.memory import terms as t
 from grpo_rlvr.memory.phases import Computed, allocator_factor
 from grpo_rlvr.memory.plan import Plan
@@ -85,7 +86,7 @@ def _head(plan: Plan, _: Computed) -> str:
 
 def _kv(plan: Plan, _: Computed) -> str:
     tokens = plan.prompt + plan.completion
-    each = t.kv_bytes(plan, tokens) / max(tokens, 1) / 1e3
+    each = serving.kv_bytes(plan, tokens) / max(tokens, 1) / 1e3
     return f"{plan.generated} sequences x {tokens:,} tokens x {each:.1f} kB"
 
 
@@ -115,7 +116,7 @@ _HOW: dict[str, Callable[[Plan, Computed], str]] = {
     "generation_work": lambda p, _: "prefill's widest layer or last-token logits with their sorted copies",
     "logprob_work": lambda p, _: "one layer or one slice of logits, nothing saved for backward",
     "sync_transient": lambda p, _: (
-        "the whole model, gathered on every GPU" if t.gathers_for_sync(p) else "the largest tensor"
+        "the whole model, gathered on every GPU" if serving.gathers_for_sync(p) else "the largest tensor"
     ),
     "allocator": lambda p, _: f"{allocator_factor(p) - 1:.0%} that the caching allocator holds on to",
     "context": lambda p, _: "torch and its libraries" if p.on_cpu else "CUDA context and communication buffers",
