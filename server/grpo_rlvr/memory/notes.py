@@ -58,7 +58,7 @@ def _sync(computed: Computed) -> list[str]:
     if computed.sync_in_doubt:
         return [
             f"Under ZeRO-3 ms-swift gathers the whole model ({serving.whole_sync(plan) / c.GB:.0f} GB) on every GPU to "
-            "send it to vLLM, which does not fit, unless move_model_batches splits it: set that (to 16, or a few layers "
+            "send it to vLLM, which does not fit, unless move_model_batches splits it: set that (to 16, or some layers "
             "a group) and state it as launch.move_model_batches. The figures are for groups."
         ]
     if not serving.gathers_for_sync(plan):
