@@ -89,3 +89,14 @@ def test_a_column_that_does_not_fit_the_table_is_an_error(
     (workspace.root / "mine.py").write_text(code, encoding="utf-8")
     [error] = score(sums, "mine.py:mine").errors
     assert error.kind == "wrong_length" and "values of 'seen' by log_extra for" in error.message
+
+
+def test_a_few_right_answers_that_earn_nothing_are_named_and_change_no_route(sums: Rows, score: Score) -> None:
+    rows = [{**row, "completion": f"<think>.</think><answer>{row['answer']}</answer>"} for row in sums]
+    for row in rows[:8]:
+        row["completion"] = row["completion"].replace("<answer>", "<answer>about ")
+    for row in rows[8:60]:
+        row["completion"] = "<think>.</think><answer>3</answer>"
+    result = score(rows, "exact", columns={"answer": "gold"})
+    assert result.notes[0].startswith("8 of 80 samples hold their right answer and earn nothing (samples 0, 1, 2,")
+    assert result.route.route == "grpo"

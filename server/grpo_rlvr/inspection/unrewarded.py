@@ -35,8 +35,8 @@ READS = {
 }
 # Share of all samples from which a reason is worth a note, and from which the success rate says nothing.
 NOTED, BLIND = 0.25, 0.5
-# The right answer counts as seen where this much more of the unrewarded samples hold their own than another row's.
-EXCESS = 0.2
+# The right answer counts as seen in so many samples, where it stands so many times as often as another row's does.
+SEEN, TIMES = 5, 3.0
 EXCERPT = 120
 # Samples that a note lists by number, examples it shows, and characters beside an answer that make them look unlike.
 NUMBERED, EXAMPLES, NEAR = 8, 3, 12
@@ -81,7 +81,7 @@ def unrewarded(
             f"{said} ({_numbers(seen)}): {_unlike(samples, golds, seen)}. "
             "Read some: where they are right, the reward reads them wrongly."
         )
-        blind = blind or said
+        blind = blind or (said if len(seen) >= NOTED * len(samples.rows) else "")
     return Unrewarded(notes, blind)
 
 
@@ -111,7 +111,7 @@ def _seen(samples: Samples, golds: Sequence[str | None], rewarded: Sequence[bool
         next_gold = distinct[(distinct.index(gold) + 1) % len(distinct)]
         own += [row] if stands_in(text, gold) else []
         other += stands_in(text, next_gold)
-    return own if len(own) >= NOTED * len(samples.rows) and len(own) - other >= EXCESS * len(rows) else []
+    return own if len(own) >= SEEN and len(own) >= TIMES * other else []
 
 
 def _reads(spec: RewardSpec, reason: str) -> str:
