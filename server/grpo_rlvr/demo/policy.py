@@ -70,7 +70,7 @@ def build_tokenizer() -> Any:
     inner = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
     inner.decoder = decoders.Fuse()
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, pad_token="<pad>", eos_token="<eos>")
-    tags: list[str | AddedToken] = [AddedToken(tag, special=False, normalized=False) for tag in TAGS]
+    tags: list[Any] = [AddedToken(tag, special=False, normalized=False) for tag in TAGS]
     tokenizer.add_tokens(tags)
     tokenizer.padding_side = "left"
     return tokenizer
