@@ -152,6 +152,12 @@ def test_facts_of_the_command_line_stand_over_the_setup_file(folder: Path, capsy
         peaks.append(MemoryEstimate.model_validate_json(capsys.readouterr().out).peak_gb)
     # A third of the size; the card of the file still counts, or there would be no verdict.
     assert peaks[1] < peaks[0] / 2
+    sized = {"model": {"path": "gone", "params_b": 70, "peft": True}, "hardware": {"gpus": 1, "gpu_mem_gb": 8}}
+    (folder / "sized.json").write_text(json.dumps(sized), encoding="utf-8")
+    run(["memory", "--setup", "sized.json", "--model", "Qwen2.5-0.5B-Instruct", "--gpu", "H100", "--json"])
+    found = MemoryEstimate.model_validate_json(capsys.readouterr().out)
+    # Another model and another card: neither 70 B nor 8 GB; still the LoRA run of the file.
+    assert found.verdict == "fits" and found.peak_gb < peaks[1]
     assert run([*asked, "--gpus", "0"]) == 2
     assert "setup.hardware.gpus" in capsys.readouterr().err
 

@@ -22,6 +22,12 @@ from grpo_rlvr.tools.inputs import load_config_argument, load_json_file, load_se
 from grpo_rlvr.workspace import Workspace
 
 POLL_S = 1.0
+# What a setup file says of the training stays when another model is named; sizes and paths were the other model's.
+HOW_TRAINED = frozenset(
+    ("peft", "lora_r", "lora_alpha", "lora_targets", "quantized", "dtype", "attn_implementation", "attn")
+)
+# What a setup file says of its card, which is another one when a card is named.
+OF_A_CARD = frozenset(("gpu_mem_gb", "gb_each", "kind"))
 
 
 def workspace(options: argparse.Namespace) -> Workspace:
@@ -283,7 +289,15 @@ def _stated_setup(place: Workspace, options: argparse.Namespace) -> Any:
     said = {"model": {"name": options.model}, "hardware": {"gpu": options.gpu, "gpus": options.gpus}}
     said = {section: {k: v for k, v in facts.items() if v is not None} for section, facts in said.items()}
     said = {section: facts for section, facts in said.items() if facts}
-    return dict(load_setup(said, load_setup(written).sections).sections) if said else written
+    if not said:
+        return written
+    sections = dict(load_setup(written).sections)
+    if options.model is not None:
+        sections["model"] = {key: value for key, value in (sections.get("model") or {}).items() if key in HOW_TRAINED}
+    if options.gpu is not None:
+        hardware = sections.get("hardware") or {}
+        sections["hardware"] = {key: value for key, value in hardware.items() if key not in OF_A_CARD}
+    return dict(load_setup(said, sections).sections)
 
 
 def _pair(text: str) -> tuple[str, str]:
