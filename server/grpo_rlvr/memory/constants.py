@@ -120,13 +120,15 @@ class LayerCoefficients(NamedTuple):
 # padding); every shape fits to the byte, and tests/memory measures them again. Where they come from, in bf16: two
 # RMSNorms keep x in float32, its normed copy and the product (2 x 8 H); gate, up, their activation and product (8 I);
 # rotated q, the attention output, and k and v repeated to the query width, since sdpa groups no heads under a padding
-# mask (8 Hq). 0.06 Hq is the log-sum-exp of heads of 64.
-LAYER_FULL_16BIT = LayerCoefficients(16.0, 8.0, 8.06, 0.0)
-LAYER_FULL_FP32_AUTOCAST = LayerCoefficients(26.0, 8.0, 8.06, 0.0)
-LAYER_FULL_FP32 = LayerCoefficients(24.0, 16.0, 16.06, 0.0)
-LAYER_LORA_AUTOCAST = LayerCoefficients(18.0, 8.0, 10.06, 0.0)
-LAYER_LORA_16BIT = LayerCoefficients(28.0, 10.0, 12.06, 0.0)
-LAYER_LORA_FP32 = LayerCoefficients(16.0, 16.0, 16.06, 0.0)
+# mask (8 Hq). 0.06 Hq is the log-sum-exp of heads of 64. By what is trained and the width of the residual stream.
+LAYER = {
+    "full_16bit": LayerCoefficients(16.0, 8.0, 8.06, 0.0),
+    "full_fp32_autocast": LayerCoefficients(26.0, 8.0, 8.06, 0.0),
+    "full_fp32": LayerCoefficients(24.0, 16.0, 16.06, 0.0),
+    "lora_autocast": LayerCoefficients(18.0, 8.0, 10.06, 0.0),
+    "lora_16bit": LayerCoefficients(28.0, 10.0, 12.06, 0.0),
+    "lora_fp32": LayerCoefficients(16.0, 16.0, 16.06, 0.0),
+}
 # Flash kernels take unpadded batches and grouped heads: k and v stay at their own width (measured without a mask).
 FLASH_CHANGE = LayerCoefficients(0.0, 0.0, -4.0, 4.0)
 # RMSNorm over each head of q and k (Qwen3), full fine-tune and LoRA.
@@ -134,12 +136,14 @@ QK_NORM_FULL = LayerCoefficients(0.0, 0.0, 6.06, 6.06)
 QK_NORM_LORA = LayerCoefficients(0.0, 0.0, 4.06, 4.06)
 # A gated delta rule (Qwen3-Next, Qwen3.5) in transformers' own code, with its MLP: times hidden, MLP, value and key
 # width. It holds the states and decays of every chunk of 64 tokens in float32; flash-linear-attention's kernels do not.
-DELTA_FULL_16BIT = LayerCoefficients(20.0, 8.0, 94.3, 8.1)
-DELTA_FULL_FP32_AUTOCAST = LayerCoefficients(41.3, 9.0, 100.3, 7.9)
-DELTA_FULL_FP32 = LayerCoefficients(22.1, 13.8, 109.4, 22.2)
-DELTA_LORA_AUTOCAST = LayerCoefficients(20.1, 8.1, 92.3, 8.1)
-DELTA_LORA_16BIT = LayerCoefficients(32.1, 10.1, 84.3, 8.1)
-DELTA_LORA_FP32 = LayerCoefficients(14.1, 13.8, 105.4, 22.2)
+DELTA = {
+    "full_16bit": LayerCoefficients(20.0, 8.0, 94.3, 8.1),
+    "full_fp32_autocast": LayerCoefficients(41.3, 9.0, 100.3, 7.9),
+    "full_fp32": LayerCoefficients(22.1, 13.8, 109.4, 22.2),
+    "lora_autocast": LayerCoefficients(20.1, 8.1, 92.3, 8.1),
+    "lora_16bit": LayerCoefficients(32.1, 10.1, 84.3, 8.1),
+    "lora_fp32": LayerCoefficients(14.1, 13.8, 105.4, 22.2),
+}
 # Its gradients in flight while backward recomputes it (16-bit weights, measured as RECOMPUTE_LORA below).
 RECOMPUTE_DELTA = LayerCoefficients(0.0, 0.0, 18.6, 4.0)
 # A mixture's layer also keeps each chosen expert's gathered input and output (measured on Qwen3-MoE, per active

@@ -191,8 +191,9 @@ def constants_table() -> str:
     rows = [
         [name, *(f"{value:g}" for value in coefficients)]
         for name, coefficients in (
-            ("full, 16-bit weights", c.LAYER_FULL_16BIT), ("full, float32 under autocast", c.LAYER_FULL_FP32_AUTOCAST),
-            ("LoRA under autocast", c.LAYER_LORA_AUTOCAST), ("normed q and k, full: more", c.QK_NORM_FULL),
+            ("full, 16-bit weights", c.LAYER["full_16bit"]),
+            ("full, float32 under autocast", c.LAYER["full_fp32_autocast"]),
+            ("LoRA under autocast", c.LAYER["lora_autocast"]), ("normed q and k, full: more", c.QK_NORM_FULL),
             ("normed q and k, LoRA: more", c.QK_NORM_LORA), ("flash attention: change", c.FLASH_CHANGE),
         )
     ]  # fmt: skip

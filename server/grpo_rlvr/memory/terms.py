@@ -1,5 +1,7 @@
 """The terms of memory, in bytes on one GPU: each function says its formula, constants.py where its numbers are from."""
 
+from collections.abc import Mapping
+
 from grpo_rlvr.memory import constants as c
 from grpo_rlvr.memory.mixers import LinearAttention
 from grpo_rlvr.memory.plan import Plan
@@ -185,7 +187,7 @@ def compute_width(plan: Plan) -> int:
 
 def layer_bytes(plan: Plan) -> float:
     """Bytes one token saves in one live layer, the terms that grow with length squared apart."""
-    size = _per_token(plan, _layer_coefficients(plan))
+    size = _per_token(plan, _measured(plan, c.LAYER))
     if plan.facts.experts:
         chosen = c.EXPERT_HIDDEN * plan.facts.active * plan.facts.hidden
         size += chosen
@@ -203,22 +205,19 @@ def _per_token(plan: Plan, coefficients: c.LayerCoefficients) -> float:
     return coefficients.bytes_per_token(f.hidden, f.layer_intermediate, f.q_width, f.kv_width)
 
 
-def _layer_coefficients(plan: Plan) -> c.LayerCoefficients:
+def _measured(plan: Plan, kinds: Mapping[str, c.LayerCoefficients]) -> c.LayerCoefficients:
+    """Return the coefficients of a kind of layer that were measured for this way to train."""
     wide = stream_width(plan) == 4
     if plan.full:
-        if not wide:
-            return c.LAYER_FULL_16BIT
-        return c.LAYER_FULL_FP32_AUTOCAST if plan.autocast else c.LAYER_FULL_FP32
-    if plan.autocast:
-        return c.LAYER_LORA_AUTOCAST
-    return c.LAYER_LORA_FP32 if wide else c.LAYER_LORA_16BIT
+        return kinds["full_16bit" if not wide else "full_fp32_autocast" if plan.autocast else "full_fp32"]
+    return kinds["lora_autocast" if plan.autocast else "lora_fp32" if wide else "lora_16bit"]
 
 
 def delta_layer_bytes(plan: Plan) -> float:
     """Bytes one token saves in a live layer of a gated delta rule in transformers' own code; 0 without such layers."""
     if plan.delta_kernels or not isinstance(plan.facts.linear, LinearAttention):
         return 0.0
-    return _per_delta_token(plan, _delta_coefficients(plan))
+    return _per_delta_token(plan, _measured(plan, c.DELTA))
 
 
 def _per_delta_token(plan: Plan, coefficients: c.LayerCoefficients) -> float:
@@ -227,17 +226,6 @@ def _per_delta_token(plan: Plan, coefficients: c.LayerCoefficients) -> float:
         return 0.0
     values, keys = mixer.value_width, mixer.key_width
     return coefficients.bytes_per_token(plan.facts.hidden, plan.facts.layer_intermediate, values, keys)
-
-
-def _delta_coefficients(plan: Plan) -> c.LayerCoefficients:
-    wide = stream_width(plan) == 4
-    if plan.full:
-        if not wide:
-            return c.DELTA_FULL_16BIT
-        return c.DELTA_FULL_FP32_AUTOCAST if plan.autocast else c.DELTA_FULL_FP32
-    if plan.autocast:
-        return c.DELTA_LORA_AUTOCAST
-    return c.DELTA_LORA_FP32 if wide else c.DELTA_LORA_16BIT
 
 
 def mean_layer_bytes(plan: Plan) -> float:
