@@ -105,12 +105,12 @@ def _seen(samples: Samples, golds: Sequence[str | None], rewarded: Sequence[bool
     distinct = list(dict.fromkeys(gold for gold in golds if gold))
     if len(distinct) < 2 or not rows:
         return []
+    after = dict(zip(distinct, [*distinct[1:], distinct[0]], strict=True))
     own, other = [], 0
     for row in rows:
         text, gold = message_text(samples.rows[row]["completion"]), golds[row] or ""
-        next_gold = distinct[(distinct.index(gold) + 1) % len(distinct)]
         own += [row] if stands_in(text, gold) else []
-        other += stands_in(text, next_gold)
+        other += stands_in(text, after[gold])
     return own if len(own) >= SEEN and len(own) >= TIMES * other else []
 
 
