@@ -130,7 +130,7 @@ def _specs_of(workspace: Workspace, text: str, argument: str) -> list[RewardSpec
         found = raw if isinstance(raw, list) else [raw]
         if not found:
             raise InputError("there is no spec in it", where=where, remedy=SPEC_FORMS)
-        return [RewardSpec.model_validate({"reward": one} if isinstance(one, str) else one) for one in found]
+        return [RewardSpec.model_validate(one) for one in found]
     except json.JSONDecodeError as error:
         raise InputError(f"{text[:120]!r} is not JSON: {error}", where=where, remedy=SPEC_FORMS) from None
     except ValidationError as error:
