@@ -140,6 +140,14 @@ def test_hostile_bytes_are_refused_quickly(name: str) -> None:
     assert time.process_time() - started < 2.0
 
 
+def test_sets_nested_deeply_are_no_attack_by_their_depth() -> None:
+    value: Any = frozenset({False, True, b"", range(0), decimal.Decimal("Infinity"), range(1), None})
+    for _ in range(30):
+        value = frozenset({value, (None, value)}) if len(str(value)) < 5_000 else frozenset({value})
+    mapping = {None: None, False: None, (None, None): None, value: None}
+    assert _decode.decode(_decode.loads(_codec.dumps(_codec.encode(mapping)))) == mapping
+
+
 def test_many_honest_floats_in_sets_are_no_attack() -> None:
     points = {(x / 7, x / 3, -x / 11) for x in range(1_900)}
     sets = [points, {frozenset((x, x + 1, x + 2)) for x in range(1_900)}, {float(x): "y" for x in range(1_900)}]

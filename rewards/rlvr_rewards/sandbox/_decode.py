@@ -159,8 +159,8 @@ def _weight(member: Any) -> int:
     if kind is tuple:
         return 1 + sum(map(_weight, member))
     if kind is frozenset:
-        costly = sum(_weight(part) for part in member if not _spreads(part))
-        return 1 + len(member) + costly * costly
+        costly = [part for part in member if not _spreads(part)]
+        return 1 + len(member) + len(costly) * sum(map(_weight, costly))
     return 1
 
 
