@@ -76,8 +76,9 @@ def test_every_case_scores_as_expected():
 
 def test_trl_gets_one_score_for_each_completion():
     completions = [completion for completion, _, _ in CASES]
-    golds = [row["gold"] for _, row, _ in CASES]
-    assert {kind}()(completions=completions, gold=golds, other=golds) == [expected for _, _, expected in CASES]
+    columns = {{name: [row[name] for _, row, _ in CASES] for name in {kind}.reads}}
+    unread = {{"a_column_it_does_not_read": list(range(len(CASES)))}}
+    assert {kind}()(completions=completions, **columns, **unread) == [expected for _, _, expected in CASES]
 
 
 def test_rows_that_cannot_be_graded_are_found_before_training():
@@ -93,8 +94,9 @@ def test_the_reward_survives_the_way_into_another_process():
 
 def test_odd_outputs_neither_raise_nor_go_ungraded():
     reward = {kind}()
+    row = next(row for _, row, expected in CASES if expected is not None)
     for text in ("\\x00", "\\\\boxed{{", "<think>" * 1000, "9" * 100_000, "\\ud800", "{{" * 5000):
-        assert reward.grade(text, {{"gold": "42"}}).score == 0.0
+        assert reward.grade(text, row).score == 0.0
 '''
 
 
@@ -102,7 +104,8 @@ def new_reward(name: str, folder: Path | str = ".") -> list[Path]:
     """Write a reward of one's own that works as it stands, and its test.
 
     Args:
-        name: Name of the reward in snake case, such as "valid_sql"; it names the files and, in camel case, the class.
+        name: Name of the reward, such as "valid_sql" or "valid-sql"; in snake case it names the files and in camel case
+            the class.
         folder: Where to write; made if missing.
 
     Returns:
@@ -111,6 +114,7 @@ def new_reward(name: str, folder: Path | str = ".") -> list[Path]:
     Raises:
         RewardSpecError: The name is none, or a file of that name is already there.
     """
+    name = name.replace("-", "_")
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
         raise RewardSpecError(f"{name!r} is no name for a reward; use small letters, digits and _, such as 'valid_sql'")
     module = name if name.endswith("_reward") else f"{name}_reward"

@@ -266,6 +266,14 @@ def test_explain_prints_a_rule(folder: Path, capsys: pytest.CaptureFixture[str])
     assert "num_generations" in capsys.readouterr().out
 
 
+def test_the_next_command_that_new_reward_prints_runs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["new-reward", "valid-sql"]) == 0
+    command = capsys.readouterr().out.splitlines()[-1].split()
+    assert command[:2] == ["grpo-rlvr", "score"]
+    assert run(command[1:]) in {0, 1}
+    assert "valid_sql" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

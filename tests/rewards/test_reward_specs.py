@@ -218,6 +218,13 @@ def test_the_scaffold_works_as_it_stands(tmp_path: Path) -> None:
     assert "2 failed" in ran, ran
 
 
+def test_the_scaffold_s_test_serves_a_reward_that_reads_other_columns(tmp_path: Path) -> None:
+    reward, test = new_reward("valid-sql", tmp_path)
+    assert reward.name == "valid_sql_reward.py"
+    reward.write_text(reward.read_text(encoding="utf-8").replace('"gold"', '"answer"'), encoding="utf-8")
+    assert "5 passed" in run_pytest(test)
+
+
 @pytest.mark.parametrize("name", ["", "Valid", "with space", "1st", "class", "../x"])
 def test_the_scaffold_refuses_names_that_are_none(tmp_path: Path, name: str) -> None:
     with pytest.raises(RewardSpecError, match="is no name for a reward"):

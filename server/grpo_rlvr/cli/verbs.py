@@ -179,15 +179,21 @@ def read(options: argparse.Namespace) -> int:
 
 
 def new_reward(options: argparse.Namespace) -> int:
-    """Write the scaffold and name its files."""
+    """Write the scaffold, name its files, and say what comes next."""
     import rlvr_rewards
 
     try:
         written = rlvr_rewards.new_reward(options.reward_name, Path(options.root))
     except (ValueError, FileExistsError) as error:
         raise InputError(str(error), where="new-reward") from None
-    for path in written:
-        print(path)
+    reward, test = written
+    kind = "".join(part.capitalize() for part in reward.stem.split("_"))  # the class in the file
+    there = "" if options.root == "." else f" --root {options.root}"
+    print(f"{reward}\n{test}\n")
+    print(f"Next: write what it judges, add cases to CASES, and run\n  python -m pytest {test}")
+    print(
+        f"Then score samples with it:\n  grpo-rlvr score{there} --samples samples.jsonl --reward {reward.name}:{kind}"
+    )
     return 0
 
 

@@ -88,9 +88,22 @@ def strict_from(fn: Callable[..., Any], tool: Tool, meta: dict[str, Any] | None 
     )
     made.parameters["additionalProperties"] = False
     for schema in (made.parameters, made.output_schema or {}):
+        _drop_titles(schema)
         if "JsonValue" in schema.get("$defs", {}):
             schema["$defs"]["JsonValue"] = ANY_JSON
     return cast(StrictTool, made)
+
+
+def _drop_titles(schema: Any) -> None:
+    """Remove the titles that pydantic derives from names: every client would pay for reading each name twice."""
+    if isinstance(schema, dict):
+        if isinstance(schema.get("title"), str):
+            del schema["title"]
+        for part in schema.values():
+            _drop_titles(part)
+    elif isinstance(schema, list):
+        for part in schema:
+            _drop_titles(part)
 
 
 def bind(tool: Tool, workspace: Workspace) -> Callable[..., Any]:
