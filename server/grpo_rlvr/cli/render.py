@@ -278,10 +278,9 @@ def report(result: ReportWritten) -> None:
 def recommendation(result: Recommendation) -> None:
     """Labels with evidence, then the decision."""
     parsed, advice = result.parsed, result.recommendation
-    console.print(
-        f"{parsed.rows} rows from {escape(', '.join(parsed.frameworks) or 'an unknown framework')} "
-        f"({escape(parsed.source)})"
-    )
+    rows = "1 row" if parsed.rows == 1 else f"{parsed.rows} rows"
+    trainers = ", ".join(parsed.frameworks) or "an unknown framework"
+    console.print(f"{rows} from {escape(trainers)} ({escape(parsed.source)})")
     for label in result.labels:
         console.print(f"\n[bold]{label.label}[/] ({label.confidence}) {escape(label.summary)}")
         for fact in label.evidence:

@@ -2,14 +2,16 @@
 
 from grpo_rlvr.metrics.context import Context
 from grpo_rlvr.metrics.finding import finding
+from grpo_rlvr.metrics.limits import CUT_SHARE
 from grpo_rlvr.metrics.rules import RULES
 from grpo_rlvr.metrics.rules_trend import idle_tasks, saturated, unmoved
 from grpo_rlvr.metrics.signals import FEW, WEAK, Signals
-from grpo_rlvr.models.recommend import LabelFinding
+from grpo_rlvr.models.recommend import Evidence, LabelFinding
 
 NO_ROWS = (
     "There is no row of metrics: paste the lines that the trainer prints, or name its log file or trainer_state.json."
 )
+ONLY_EVALUATION = "There are only rows of evaluations: paste the rows of training as well."
 QUIET = frozenset({"healthy", "plateau", "too_short_to_tell"})
 # Columns that a GRPO log may have in place of a reward; loss and gradients alone are those of supervised training.
 _GRPO_COLUMNS = frozenset(
@@ -34,6 +36,8 @@ def diagnose(s: Signals, c: Context) -> list[LabelFinding]:
     found = _routing(s, c, _absorbed(s, found))
     # A reward that falls with nothing beside it is what follows from a cause, if one is named.
     found.sort(key=lambda item: item.label == "divergence_nan" and item.confidence == "low")
+    if found and s.get("reward") is None and (kind := _other_kind(s)):
+        found[0].summary += f" The columns are those of {kind}: only what is said of numbers and step size holds."
     return found or [_quiet(s)]
 
 
@@ -84,11 +88,30 @@ def _other_kind(s: Signals) -> str:
     return ""
 
 
+def levels_to_watch(s: Signals) -> list[Evidence]:
+    """What a few rows already state and more rows of the same would make a finding."""
+    uniform, cut, grad, high, low = (
+        s.get(name) for name in ("zero_std", "clipped", "grad_norm", "advantage_max", "advantage_min")
+    )
+    facts = []
+    if uniform is not None and float(uniform.values.min()) >= 0.999:
+        facts.append(uniform.evidence("to watch: no group has two different rewards"))
+    elif high is not None and low is not None and not high.values.any() and not low.values.any():
+        facts.append(high.evidence("to watch: every advantage is 0"))
+    if cut is not None and cut.end > CUT_SHARE:
+        facts.append(cut.evidence(f"to watch: {cut.end:.0%} of the answers are cut at the cap"))
+    if grad is not None and not grad.values.any():
+        facts.append(grad.evidence("to watch: the gradient is exactly 0"))
+    return facts
+
+
 def _quiet(s: Signals) -> LabelFinding:
     """Nothing is wrong in these metrics: healthy, plateau, or too little to say even that."""
     reward = s.get("reward")
     if reward is None:
         rows = s.log.rows
+        if not rows and s.log.evaluation:
+            return finding("too_short_to_tell", "high", ONLY_EVALUATION)
         if kind := _other_kind(s):
             return finding("too_short_to_tell", "high", f"This is the log of {kind}, not of GRPO: it is not judged.")
         return finding(
@@ -100,8 +123,13 @@ def _quiet(s: Signals) -> LabelFinding:
         return finding(
             "too_short_to_tell",
             "high",
-            f"{reward.n} rows carry no trend (at least {FEW} are needed).",
-            reward.evidence(f"reward {float(reward.values[0]):.3g} to {float(reward.values[-1]):.3g}, {reward.n} rows"),
+            f"{reward.n} rows carry no trend (at least {FEW} are needed)."
+            if reward.n > 1
+            else f"One row carries no trend (at least {FEW} rows are needed).",
+            reward.evidence(f"reward {float(reward.values[0]):.3g} to {float(reward.values[-1]):.3g}, {reward.n} rows")
+            if reward.n > 1
+            else reward.evidence(f"reward {float(reward.values[0]):.3g}"),
+            *levels_to_watch(s),
         )
     if s.log.kind == "runs":
         return finding(

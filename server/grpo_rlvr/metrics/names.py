@@ -88,6 +88,14 @@ _PLACE = re.compile(
     r"^(?:train(?:er|ing)?|policy(?:_train)?|actor(?:_train)?|grpo(?:_(?:actor|loss|trainer))?|ppo_actor|update|optim(?:izer)?"
     r"|loss(?:es)?|stats|metrics|main|generat(?:e|ion)|rollout|response)/"
 )
+# Speed and memory: a "timing_s/reward" is the time that a reward takes.
+_COST = re.compile(r"^(?:timing\w*|time|timeperf|perf|profil\w*|mfu|memory|system|throughput)/")
+# What an evaluation counts beside success: turns, calls, seconds, lengths.
+_NO_SUCCESS = re.compile(
+    r"(^|_)(num|count|counts|turns?|took|time|seconds|duration|runtime|tokens?|len|lengths?|ratio|var|std|min|max|steps?"
+    r"|calls?|tools?|memory|loss|ppl|perplexity|lr|epoch|size|throughput)(_|$)"
+)
+_SPREAD = re.compile(r"_(std|var)(_\d+)?$")
 _BOUND = re.compile(r"[/_](?:min|max|std|sum)$")
 # Groups whose rewards are all equal, in people's own words: "groups with zero reward spread", "zero-advantage share".
 _NO_SPREAD = re.compile(r"(^|_)(zero|no)_(reward_)?(std|var|variance|spread|adv|advantage|signal)(_|%|$)")
@@ -132,8 +140,9 @@ def meaning(column: str) -> Meaning | None:
     evaluation = bool(re.match(r"(eval|val|validation|test)[_ ]", name + "_")) and not name.startswith("value")
     if evaluation:
         inner = meaning(re.sub(r"^(eval|val|validation|test)_", "", name)) if "_" in name else None
+        success = "other" if _NO_SUCCESS.search(name) else "accuracy"
         return Meaning(
-            inner.quantity if inner else "accuracy",
+            inner.quantity if inner else success,
             inner.alias if inner else None,
             inner.scale if inner else 1.0,
             detail=inner.detail if inner else name,
@@ -142,7 +151,7 @@ def meaning(column: str) -> Meaning | None:
     # "train/loss" is the loss of a W&B export; "train_loss" is the mean that a run prints when it ends.
     lowered = column.strip().lower()
     bare = (normalise(lowered.removeprefix("train/")),) if lowered.startswith("train/") else ()
-    for candidate in (*bare, *_candidates(name), normalise(_CAMEL.sub("_", column))):
+    for candidate in (*bare, *_candidates(name), *_candidates(normalise(_CAMEL.sub("_", column)))):
         if alias := _BY_NAME.get(candidate):
             if alias.quantity in ("reward", "entropy") and name.endswith("_max") and not candidate.endswith("_max"):
                 return Meaning("other")  # the best answer of a batch says nothing of its mean
@@ -173,6 +182,10 @@ def _by_shape(column: str, name: str) -> Meaning | None:
         return Meaning(quantity, detail=found["name"])
     if _NO_SPREAD.search(name):
         return Meaning("zero_std", scale=scale)
+    if _COST.match(lowered):
+        return Meaning("other")
+    if _SPREAD.search(name) and (_REWARD_WORD.search(name) or _ACCURACY.search(name)):
+        return Meaning("component_std", detail=name)
     if _FAILURE.search(name):
         return Meaning("other")
     if _ACCURACY.search(name):

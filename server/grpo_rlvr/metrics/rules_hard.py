@@ -215,7 +215,7 @@ def truncation(s: Signals, c: Context) -> LabelFinding | None:
             )
     if cut is None:
         return _at_known_cap(mean, c)
-    recent = float(np.median(cut.values[-max(3, cut.n // 5) :]))
+    recent = cut.end if cut.unordered else float(np.median(cut.values[-max(3, cut.n // 5) :]))
     if recent <= CUT_SHARE or (cut.n == 1 and cut.end < 0.99):
         return None
     if cut.direction == "down" and reward is not None and reward.direction == "up":

@@ -67,6 +67,10 @@ class Signal:
 
     @cached_property
     def ends(self) -> tuple[float, float]:
+        import numpy as np
+
+        if self.unordered and self.n:
+            return (float(np.median(self.values)),) * 2  # other runs: what the usual one has, not the first and last
         return ends(self.values) if self.n else (float("nan"), float("nan"))
 
     @property
@@ -256,7 +260,7 @@ class Signals:
         """The signal of any series of this log, made once."""
         made: dict[int, Signal] = self.__dict__["_made"]
         if id(series) not in made:
-            aggregated = self.log.kind in ("windows", "summary") or (len(series) <= 3 < self.log.rows)
+            aggregated = self.log.kind in ("windows", "summary") or (series.aside and len(series) <= 3 < self.log.rows)
             made[id(series)] = Signal(series, aggregated, self.log.kind == "runs", self.level)
         return made[id(series)]
 

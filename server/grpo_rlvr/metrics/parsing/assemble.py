@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from grpo_rlvr.metrics.names import QUANTITIES, Meaning, meaning, normalise
 from grpo_rlvr.metrics.parsing.columns import MISSING, Columns, Nonfinite
+from grpo_rlvr.metrics.parsing.relate import join_continued, other_runs
 from grpo_rlvr.metrics.parsing.scan import Scan
 from grpo_rlvr.metrics.parsing.tables import Table
 
@@ -35,8 +36,21 @@ _SHARED_NAMES = frozenset(
         "clip_ratio",
         "time",
         "step_time",
+        "response_length",
+        "gen_len",
+        "truncated",
+        "truncation",
+        "return",
+        "seq_length",
+        "avg_reward",
+        "kl_loss",
+        "pg_loss",
+        "pg_clipfrac",
     ]
 )
+# Trainers that print TRL's names and some of their own: the few are the mark.
+_BUILT_ON_TRL = ("ms-swift", "mlx-lm-lora")
+_VALUE_MODEL = re.compile(r"(?:^|/)(?:vf_loss|value_loss|vf_explained_var|values/mean)(?:$|/)")
 
 
 # Columns that hold a number of groups where others hold a share. rLLM prints all three, so that the share is known.
@@ -49,7 +63,8 @@ class Series:
     """One quantity over the run.
 
     `rows` are positions of the values in the run, counted from 1 in printed rows; `values` are finite.
-    `nonfinite` counts printed nan and inf.
+    `nonfinite` counts printed nan and inf. `aside` says that the values stand beside the rows (an evaluation, another
+    table of the paste), so that few of them are each a summary, not single rows.
     """
 
     quantity: str
@@ -58,6 +73,7 @@ class Series:
     values: "Floats"
     nonfinite: Nonfinite = field(default_factory=Nonfinite)
     detail: str = ""
+    aside: bool = False
 
     def __len__(self) -> int:
         return len(self.values)
@@ -96,10 +112,11 @@ class ParsedLog:
 
 def assemble(scan: Scan, source: str) -> ParsedLog:
     """Choose the table that carries the run, split appended runs, and name the series."""
-    tables = [scan.stream, *scan.tables] if scan.stream.columns.data else list(scan.tables)
+    read, joins = join_continued(scan.tables)
+    tables = [scan.stream, *read] if scan.stream.columns.data else read
     log = ParsedLog(
         formats=scan.formats,
-        notes=scan.notes,
+        notes=scan.notes + joins,
         unread=scan.unread,
         unread_count=scan.unread_count,
         lines=scan.lines,
@@ -110,6 +127,7 @@ def assemble(scan: Scan, source: str) -> ParsedLog:
         return log
     main = max(tables, key=lambda table: (table.kind != "summary", table.columns.rows * len(table.columns.data)))
     _fill(log, main)
+    log.notes += other_runs(main, tables)
     for table in tables:
         if table is not main:
             _borrow(log, table)
@@ -142,6 +160,8 @@ def _report_gaps(log: ParsedLog) -> None:
             log.notes.append(
                 f"'{series.column}' is nan or inf on {series.nonfinite.count} of {log.rows} rows: left out"
             )
+    if any(_VALUE_MODEL.search(name.lower()) for name in log.unknown_columns):
+        log.notes.append("the run has a value model (PPO): what is said of groups and of GRPO's variants may not apply")
     reward = log.series.get("reward")
     if log.kind == "rows" and reward is not None and 0 < len(reward) < 0.9 * log.rows / log.stride:
         log.notes.append(
@@ -177,7 +197,7 @@ def _fill(log: ParsedLog, table: Table) -> None:
         _place(log, named, series, found)
     log.series = {quantity: series for quantity, (_, series) in named.items()}
     log.unknown_columns = tuple(_adopt_components(log, table.columns, unknown, start, stop))
-    log.frameworks = tuple(sorted(frameworks, key=lambda name: -frameworks[name]))
+    log.frameworks = tuple(sorted(frameworks, key=lambda name: (name not in _BUILT_ON_TRL, -frameworks[name])))
     log.rows = (stop - start) * log.stride if (start, stop) != (0, _stored(table.columns)) else log.rows
 
 
@@ -197,7 +217,7 @@ def _place(log: ParsedLog, named: dict[str, tuple[int, Series]], series: Series,
             named[found.quantity] = (rank, series)
 
 
-def _series(columns: Columns, column: str, found: Meaning, start: int, stop: int) -> Series:
+def _series(columns: Columns, column: str, found: Meaning, start: int, stop: int, *, aside: bool = False) -> Series:
     import numpy as np
 
     raw = np.frombuffer(columns.data[column], dtype=float)[start:stop]
@@ -210,7 +230,8 @@ def _series(columns: Columns, column: str, found: Meaning, start: int, stop: int
     nonfinite = columns.nonfinite.get(column, Nonfinite())
     if nonfinite.last < start * columns.stride or nonfinite.first >= stop * columns.stride:
         nonfinite = Nonfinite()  # printed by another of the appended runs
-    return Series(found.quantity, column, where * columns.stride + 1, values, nonfinite, found.detail)
+    aside = aside or found.evaluation or found.quantity == "accuracy"
+    return Series(found.quantity, column, where * columns.stride + 1, values, nonfinite, found.detail, aside)
 
 
 def _share_of_groups(columns: Columns) -> None:
@@ -319,7 +340,7 @@ def _borrow(log: ParsedLog, table: Table) -> None:
         found = meaning(column)
         if not found or found.quantity in ("other", "step", "epoch"):
             continue
-        series = _series(table.columns, column, found, 0, _stored(table.columns))
+        series = _series(table.columns, column, found, 0, _stored(table.columns), aside=True)
         taken = {"component": log.components, "accuracy": log.accuracies}.get(found.quantity, log.series)
         key = (found.detail or column) if found.quantity == "component" else column
         key = key if found.quantity in ("component", "accuracy") else found.quantity

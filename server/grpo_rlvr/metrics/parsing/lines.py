@@ -18,6 +18,10 @@ _POSITION = frozenset({"step", "epoch", "learning_rate", "num_tokens", "step_tim
 _SUMMARY = frozenset({"train_runtime", "train_samples_per_second", "train_steps_per_second"})
 
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+# What stands before a line that was printed elsewhere: Ray's and torchrun's name of a process, the mark of a quotation,
+# the sign of a comment before a table.
+_CARRIED = re.compile(r"^\s*(?:\(\w[\w.:/-]* pid=\d+[^()]*\)|\[(?:rank|default)\d+\]:|(?:>\s?)+|(?:#|//)+\s*(?=\|))\s?")
+_SPARKLINE = re.compile(r"^\s*(?:wandb:\s+)?\S.*\s[▁▂▃▄▅▆▇█]+\s*$")
 _VERL = re.compile(r"\bstep:(?P<step>\d+)\s+-\s+(?P<rest>.*)$")
 _VERL_PAIR = re.compile(r"([A-Za-z_][^\s:]*(?:/[^\s:]*)*)\s*:\s*(np\.\w+\(\S+?\)|\S+)")
 _DICT_START = re.compile(r"\{\s*['\"]")
@@ -49,15 +53,24 @@ _IN_TURN = re.compile(rf"\b([A-Za-z_][\w/.@-]*)[:=]?\s+({NUMBER}%?|nan|-?inf)(?:
 _WORDS_NUMBER = re.compile(
     rf"^\s*([A-Za-z][\w ./-]*?)[:=]?\s+({NUMBER}|nan|-?inf)\s*(?:[A-Za-z%/]+)?\s*$", re.IGNORECASE
 )
-# The rest of a verl line that a terminal or a page has broken: pairs between dashes, and no step.
-_VERL_REST = re.compile(r"^\s*(?:-\s+)?[\w/.()@-]+:\S+(?:\s+-\s+[\w/.()@-]+:\S+)*\s*-?\s*$")
+# The rest of a verl line that a terminal or a page has broken: pairs between dashes, and no step. Its first pair may
+# lack its beginning, its last one its end.
+_VERL_REST = re.compile(
+    r"^\s*(?:-\s+)?(?:[\w/.()@-]*:\S+|[\d.eE+-]+(?=\s+-\s))(?:\s+-\s+[\w/.()@-]+:\S+)*(?:\s+-(?:\s+[\w/.()@-]+)?)?\s*$"
+)
+_VERL_OPEN_NAME = re.compile(r"\s-\s+[\w/.()@-]+$")
 _STEP_WORD = re.compile(r"\b(?:global[_ ]step|step|iter(?:ation)?|rollout|episode)[\s:=#\[]*(\d+)", re.IGNORECASE)
-_PLUS_MINUS = rf"(?:\s*(?:±|\+/-)\s*{NUMBER})?"
+_PLUS_MINUS = rf"(?:\s*(?:±|\+/?-)\s*{NUMBER})?"
 _BULLET = re.compile(
     rf"^\s*[•*·-]\s*([A-Za-z][\w .()/-]*?)\s*:\s*({NUMBER}|nan|-?inf){_PLUS_MINUS}\s*%?\s*\S*\s*$", re.IGNORECASE
 )
 _LONE_PAIR = re.compile(
     rf"^\s*(?:wandb:\s+)?([A-Za-z_][\w/.@ -]*?)\s*[:=]?\s+({NUMBER}|nan|-?inf){_PLUS_MINUS}%?\s*$", re.IGNORECASE
+)
+# "'grad_norm': '0'   -> no gradient at all,": one pair of a dictionary on a line of its own, and a remark.
+_QUOTED_PAIR = re.compile(
+    rf"^\s*(['\"])([A-Za-z_][^'\"]*)\1\s*:\s*['\"]?({NUMBER}|nan|-?inf)['\"]?\s*,?\s*(?:(?:→|->|#|//|[-–—←(（]).*)?$",
+    re.IGNORECASE,
 )
 # "- **actor/entropy: 0.17** - what it means": a metric by its path, and what somebody says of it.
 _TOLD = re.compile(
@@ -75,12 +88,26 @@ _ARRAY = re.compile(
 )
 
 
+def without_carrier(line: str) -> str:
+    """Return a line without what a process manager, a quotation or a comment put before it."""
+    while line.lstrip()[:1] in ("(", "[", ">", "#", "/") and (found := _CARRIED.match(line)) is not None:
+        line = line[found.end() :]
+    return line
+
+
+def is_sparkline(line: str) -> bool:
+    """True for a curve drawn in characters, as W&B prints at the end of a run: it states no number."""
+    return line.rstrip()[-1:] in "▁▂▃▄▅▆▇█" and _SPARKLINE.match(line) is not None
+
+
 def dict_rows(line: str) -> tuple[list[Row], str]:
     """Return the dictionaries printed in a line, and the tail of one that the line does not close."""
     rows: list[Row] = []
     start = line.find("{")
     while start >= 0:
         opening = _DICT_START.match(line, start)
+        if not opening and not line[start + 1 :].strip():
+            return rows, line[start:].rstrip()
         if not opening:
             start = line.find("{", start + 1)
             continue
@@ -168,8 +195,9 @@ def verl_joined(begun: str, line: str) -> str | None:
     if "step:" in line or not _VERL_REST.match(line):
         return None
     piece = line.strip()
-    # Broken within a name ("... - critic" / "/rewards/min:1.0") or between two pairs.
-    return begun.rstrip() + piece if piece.startswith(("/", "_")) else f"{begun.rstrip()} {piece}"
+    # Broken within a name ("... - critic" / "/rewards/min:1.0"), within a number, or between two pairs.
+    within = piece.startswith(("/", "_", ":")) or _VERL_OPEN_NAME.search(begun) or ":" not in piece.split(" ", 1)[0]
+    return begun.rstrip() + piece if within and piece[0] != "-" else f"{begun.rstrip()} {piece}"
 
 
 def bare_pairs(line: str) -> Row | None:
@@ -253,9 +281,17 @@ def prefix_step(line: str) -> float | None:
 def lone_pair(line: str) -> tuple[str, str] | None:
     """Return one metric that stands alone on its line, as `• Avg Reward: 0.41` or `reward: 0.41`."""
     line = line.replace("**", "")
+    if quoted := quoted_pair(line):
+        return quoted
     found = _BULLET.match(line) or _LONE_PAIR.match(line) or _STATED_MEAN.match(line) or _TOLD.match(line)
     # A number among the words is a value of another name: the line is not one metric.
     return (found[1].strip(), found[2]) if found and not re.search(r"\s[-+]?\d[\d.]*\s", found[1]) else None
+
+
+def quoted_pair(line: str) -> tuple[str, str] | None:
+    """Return one pair of a dictionary that stands on a line of its own, as `'reward': 0.41,`."""
+    found = _QUOTED_PAIR.match(line)
+    return (found[2], found[3]) if found else None
 
 
 def key_value(line: str) -> tuple[str, str] | None:

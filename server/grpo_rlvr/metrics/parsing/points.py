@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
-from grpo_rlvr.metrics.parsing.values import range_end, read_number
+from grpo_rlvr.metrics.parsing.values import range_end, read_number, without_words
 
 # Headings of columns that compare the others, and of statistics over a whole run.
 _CHANGE = re.compile(
@@ -31,15 +31,27 @@ def points(header: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[i
 
     `header` and `rows` have the names of the metrics in their first column.
     """
-    wanted = [i for i in range(1, len(header)) if not _compares(header[i], [row[i] for row in rows if len(row) > i])]
+    cells = {i: [row[i] for row in rows if len(row) > i] for i in range(1, len(header))}
+    wanted = [i for i in cells if not _compares(header[i], cells[i]) and not _describes(cells[i])]
     left_out = [header[i] for i in range(1, len(header)) if i not in wanted]
     note = f"left out of the table of metrics: {', '.join(map(repr, left_out))} (no point in time)" if left_out else ""
     statistics = [i for i in wanted if _word(header[i]) in _STATISTIC]
     if len(statistics) >= 2:
         centre = next((i for name in _CENTRE for i in statistics if _word(header[i]) == name), statistics[0])
         return [centre], "summary", f"statistics of a whole run: '{header[centre]}' is read, there is no course in it"
-    moments = sum(bool(_MOMENT.search(header[i])) or range_end(header[i]) is not None for i in wanted)
+    moments = sum(is_moment(header[i]) for i in wanted)
     return wanted, "summary" if moments * 2 > len(wanted) else "runs", note
+
+
+def _describes(cells: Sequence[str]) -> bool:
+    """True for a column of sentences, as in a table that explains what each metric means."""
+    told = [cell for cell in cells if cell.strip()]
+    return sum(read_number(without_words(cell)) is None for cell in told) * 2 > len(told) and len(told) > 1
+
+
+def is_moment(text: str) -> bool:
+    """True for words that place a row in time: `step 20`, `early`, `after warmup`, `1-50`."""
+    return bool(_MOMENT.search(text)) or range_end(text) is not None
 
 
 def _compares(name: str, cells: Sequence[str]) -> bool:

@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from html import unescape
-from itertools import pairwise
 
 from grpo_rlvr.metrics.names import meaning
 from grpo_rlvr.metrics.parsing import lines as shapes
 from grpo_rlvr.metrics.parsing.columns import Columns
+from grpo_rlvr.metrics.parsing.joins import Joined, Single, join_arrays, join_singles
 from grpo_rlvr.metrics.parsing.lines import Row, kind_of
 from grpo_rlvr.metrics.parsing.tables import OpenTable, Table, header_of, is_ellipsis, is_rule, row_of
 
@@ -55,11 +55,11 @@ class Scanner:
         self._verl, self._verl_line = "", 0
         self._text_row: Row = {}
         self._text_line = 0
-        # Tables of one value a metric, with the line each begins at and the step that the line above states.
-        self._singles: list[tuple[Table, int, float | None]] = []
+        self._singles: list[Single] = []
         self._stated_step: float | None = None
         self._arrays: list[tuple[str, list[float], int]] = []
         self._html, self._html_line = "", 0
+        self._sparklines = 0
 
     def feed(self, line: str, number: int) -> None:
         """Take one line, numbered from 1."""
@@ -90,13 +90,19 @@ class Scanner:
         self._close_text()
         self._close_table()
         self._close_block()
-        self._join_singles()
-        self._join_arrays()
+        self._take_joined(join_singles(self._singles))
+        self._take_joined(join_arrays(self._arrays))
+        if self._sparklines:
+            self._note(
+                f"{self._sparklines} curves are drawn in characters and state no numbers: what was read beside them is "
+                "the last row only; export the run's history (as CSV) to have its course judged"
+            )
         self.scan.stream.columns.finish()
         self.scan.stream.evaluation.finish()
         return self.scan
 
     def _piece(self, line: str, number: int) -> None:
+        line = shapes.without_carrier(line)
         if self._open and self._continue_open(line, number):
             return
         if self._verl and self._continue_verl(line):
@@ -134,19 +140,21 @@ class Scanner:
 
     def _continue_open(self, line: str, number: int) -> bool:
         """Join a dictionary that the line before left open; False when this line begins something else."""
-        starts_anew = re.match(r"\s*\{\s*['\"]", line) is not None
+        starts_anew = re.match(r"\s*\{\s*(?:['\"]|$)", line) is not None
         joined = "".join([*self._open, line])
         if not starts_anew and len(self._open) < _OPEN_LINES and len(joined) < _OPEN_CHARS:
             rows, tail = shapes.dict_rows(joined)
             if tail:
                 self._open.append(line)
                 return True
-            begun, self._open = self._open_line, []
-            for row in rows:
-                self._row(row, begun, "dict")
-            if len(rows) == 1 and number - begun == 1:
-                self._note(f"line {begun}: the row is broken over two lines, joined")
-            return True
+            if rows:
+                begun, self._open = self._open_line, []
+                taken = sum(self._row(row, begun, "dict") for row in rows)
+                if not taken:
+                    self._unread(begun, joined, "")
+                elif len(rows) == 1 and number - begun == 1:
+                    self._note(f"line {begun}: the row is broken over two lines, joined")
+                return True
         self._close_open()
         return False
 
@@ -172,7 +180,7 @@ class Scanner:
             self._close_table()
         if is_rule(line.strip()) and ("|" in line or "+" in line or "─" in line or "━" in line):
             return True
-        is_row = shapes.text_row(line) is not None or shapes.bare_pairs(line) is not None
+        is_row = any(shape(line) is not None for shape in (shapes.text_row, shapes.bare_pairs, shapes.quoted_pair))
         if not is_row and (opened := header_of(line, number)):
             self._close_block()
             self._table = opened
@@ -190,41 +198,20 @@ class Scanner:
         self._count(table.format, table.columns.rows)
         if table.single:
             step, self._stated_step = self._stated_step, None
-            self._singles.append((table, opened.line, step))
+            self._singles.append(Single(table, opened.line, step))
             return
         self.scan.notes += table.notes
         self.scan.tables.append(table)
 
-    def _join_singles(self) -> None:
-        """Read tables that hold one value a metric as rows of one run, when each has mostly the names of the last."""
-        singles, self._singles = self._singles, []
-        run: list[tuple[Table, int, float | None]] = []
-        for single in singles:
-            if run and not _same_names(run[-1][0].single, single[0].single):
-                self._one_run(run)
-                run = []
-            run.append(single)
-        self._one_run(run)
-
-    def _join_arrays(self) -> None:
-        """Read lists of numbers as the columns of one run: several names, each once, all of one length."""
-        arrays, self._arrays = self._arrays, []
-        if not arrays:
-            return
-        columns = {name: values for name, values, _ in arrays}
-        lengths = {len(values) for values in columns.values()}
-        if len(columns) < 2 or len(columns) < len(arrays) or len(lengths) != 1:
-            # One list, or the same one again and again: the answers of a batch, not the course of a run.
-            for name, values, line in arrays:
-                self._unread(line, f"{name}: a list of {len(values)} numbers", "no course of a run")
-            return
-        joined = Table(Columns(), "rows", "lists")
-        for index in range(lengths.pop()):
-            joined.columns.add({name: values[index] for name, values in columns.items()}, arrays[0][2])
-        joined.columns.finish()
-        self._count("lists", joined.columns.rows)
-        self._note(f"{len(columns)} lists of {joined.columns.rows} numbers are read as columns of one run")
-        self.scan.tables.append(joined)
+    def _take_joined(self, joined: Joined) -> None:
+        self.scan.tables += joined.tables
+        for table in joined.tables:
+            if table.format == "lists":
+                self._count(table.format, table.columns.rows)
+        for note in joined.notes:
+            self._note(note)
+        for line, text, why in joined.unread:
+            self._unread(line, text, why)
 
     def _take_html(self, line: str, number: int) -> bool:
         """Read the rows of an HTML table, as a notebook is copied; False when the line has nothing of one."""
@@ -249,22 +236,6 @@ class Scanner:
                 self._unread(self._html_line, rest, "")
             self._html, self._html_line = "", 0
         return True
-
-    def _one_run(self, run: list[tuple[Table, int, float | None]]) -> None:
-        if len(run) < 2:
-            for table, _, _ in run:
-                self.scan.notes += table.notes
-                self.scan.tables.append(table)
-            return
-        joined = Table(Columns(), "rows", "table")
-        steps = [step for _, _, step in run if step is not None]
-        ordered = len(steps) == len(run) and all(a < b for a, b in pairwise(steps))
-        for table, line, step in run:
-            placed = any((found := meaning(name)) and found.quantity == "step" for name in table.single)
-            joined.columns.add({"step": step, **table.single} if ordered and not placed else table.single, line)
-        joined.columns.finish()
-        self._note(f"{len(run)} tables of one value a metric are read as {len(run)} rows of one run")
-        self.scan.tables.append(joined)
 
     def _continue_verl(self, line: str) -> bool:
         """Join the pieces of a verl line that was broken; False when this line is something else."""
@@ -320,6 +291,9 @@ class Scanner:
             return
         if (array := shapes.array_line(line)) and meaning(array[0]):
             self._arrays.append((*array, number))
+            return
+        if shapes.is_sparkline(line):
+            self._sparklines += 1
             return
         pair = shapes.lone_pair(line) or shapes.key_value(line)
         known = meaning(pair[0]) if pair else None
@@ -381,10 +355,6 @@ class Scanner:
             text = line.strip()
             text = text if len(text) <= 100 else text[:97] + "..."
             self.scan.unread.append((number, f"{text} ({why})" if why else text))
-
-
-def _same_names(one: Row, other: Row) -> bool:
-    return len(one.keys() & other.keys()) * 2 > max(len(one), len(other))
 
 
 def scan_lines(lines: Iterable[str]) -> Scan:

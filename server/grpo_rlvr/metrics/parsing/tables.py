@@ -9,7 +9,7 @@ from functools import lru_cache
 from grpo_rlvr.metrics.names import meaning, normalise
 from grpo_rlvr.metrics.parsing.columns import Columns
 from grpo_rlvr.metrics.parsing.lines import is_number_or_blank
-from grpo_rlvr.metrics.parsing.points import points
+from grpo_rlvr.metrics.parsing.points import is_moment, points
 from grpo_rlvr.metrics.parsing.values import range_end, read_cell, without_words
 
 # Rows looked at before deciding what kind of table it is; afterwards rows are stored as they come.
@@ -59,11 +59,14 @@ class OpenTable:
     preview: list[tuple[int, list[str]]] = field(default_factory=list)
     table: Table | None = None
     position: int | None = None
+    # Columns of each of several parts that stand side by side under the same headings, 0 when there is one part.
+    part: int = 0
 
     def add(self, cells: list[str], line: int) -> None:
         """Take one row of cells, as many as the header has."""
         if self.table is not None:
-            self._store(self.table, cells, line)
+            for piece in self._parts(cells):
+                self._store(self.table, piece, line)
             return
         self.preview.append((line, cells))
         if len(self.preview) >= PREVIEW:
@@ -79,7 +82,23 @@ class OpenTable:
         self.table.evaluation.finish()
         return self.table if self.table.columns.data or self.table.evaluation.data else None
 
+    def _parts(self, cells: list[str]) -> list[list[str]]:
+        if not self.part:
+            return [cells]
+        return [piece for at in range(0, len(cells), self.part) if any(piece := cells[at : at + self.part])]
+
+    def _unfold(self) -> None:
+        """Put parts that stand side by side (`| Step | Reward | Step | Reward |`) below each other."""
+        self.part = next((n for n in range(2, len(self.header) // 2 + 1) if _repeats(self.header, n)), 0)
+        if not self.part:
+            return
+        split = [(line, self._parts(cells)) for line, cells in self.preview]
+        most = max(len(pieces) for _, pieces in split)
+        self.preview = [(line, pieces[i]) for i in range(most) for line, pieces in split if i < len(pieces)]
+        self.header = self.header[: self.part]
+
     def _decide(self) -> Table | None:
+        self._unfold()
         rows = [cells for _, cells in self.preview]
         if _is_transposed(self.header, rows):
             return self._transposed(rows)
@@ -87,6 +106,8 @@ class OpenTable:
             return None
         header = _unique([_wandb_metric(name) for name in self.header])
         table = Table(Columns(), "rows", self.format)
+        if self.part:
+            table.notes.append("parts that stand side by side under the same headings are read one below the other")
         if _is_runs(header, rows):
             table.kind = "runs"
             table.notes.append("every row of this table is another run: levels are judged, trends are not")
@@ -163,7 +184,7 @@ def header_of(line: str, number: int) -> OpenTable | None:
         return None
     for delimiter, name in (("\t", "tsv"), (",", "csv"), (";", "csv")):
         cells = split_cells(stripped, delimiter) if delimiter in stripped else []
-        if len(cells) >= 2 and not any(map(_is_number, cells)) and _known(cells, 1):
+        if len(cells) >= 2 and not any(map(_states_number, cells)) and _known(cells, 1):
             return OpenTable([c or f"column {i + 1}" for i, c in enumerate(cells)], name, number, delimiter)
     words = _SEPARATED_WORDS.sub(r"\1_\2", stripped).replace(" / ", "/")
     cells = re.split(r"\s{2,}", words)
@@ -198,6 +219,12 @@ def row_of(table: OpenTable, line: str) -> list[str] | None:
     return cells if sum(map(_is_number, cells)) >= 1 else None
 
 
+def _repeats(header: Sequence[str], size: int) -> bool:
+    """True for a header that is its first `size` names, with a known one among them, again and again."""
+    whole = len(header) % size == 0 and list(header) == list(header[:size]) * (len(header) // size)
+    return whole and _known(header[:size], 1)
+
+
 def _numeric(cells: Sequence[str]) -> bool:
     return sum(map(_is_number, cells)) * 2 > len(cells)
 
@@ -205,6 +232,11 @@ def _numeric(cells: Sequence[str]) -> bool:
 @lru_cache(maxsize=65_536)  # The words of prose repeat; asking each anew makes a long paste three times slower.
 def _is_number(cell: str) -> bool:
     return bool(cell.strip()) and read_cell(cell)[0] is not None
+
+
+def _states_number(cell: str) -> bool:
+    """True for a number, also one with a unit or a spread behind it: a heading does not begin with one."""
+    return _is_number(cell) or bool(re.match(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?\s", cell))
 
 
 def _known(cells: Sequence[str], least: int) -> bool:
@@ -247,7 +279,12 @@ def _is_runs(header: list[str], rows: list[list[str]]) -> bool:
         return True
     if normalise(header[0]) in _RUN_COLUMNS | _SWEPT and not names & _ORDER:
         return True
-    return first_is_words and bool(names & {"lr", "learning_rate", "beta", "steps_run", "warmup"})
+    if first_is_words and names & {"lr", "learning_rate", "beta", "steps_run", "warmup"}:
+        return True
+    # Rows told apart by a word of their own (splits, tasks, arms) and by no place in time.
+    labels = [cells[0] for cells in rows]
+    timed = any(found and found.quantity in ("step", "epoch") for found in map(meaning, header))
+    return first_is_words and not timed and len(set(labels)) == len(labels) > 2 and not any(map(is_moment, labels))
 
 
 def _window_column(header: list[str], rows: list[list[str]]) -> int | None:
