@@ -256,7 +256,6 @@ SILENT: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
         "1.16.0",
     ),
     ("prompt-limit-strips-template", {"use_vllm": True, "vllm_mode": "server"}, {"dataset": CHAT}, "0.19.1"),
-    ("turn-end-not-counted-as-end", {}, {"model": {"tokenizer": {"eos": "<a>", "turn_end": "<b>"}}}, "1.14.0"),
     ("instruct-model-without-template", {}, {"model": {"name_kind": "base"}, "dataset": STRING}, "1.16.0"),
     (
         "eval-batch-not-divisible-by-group",

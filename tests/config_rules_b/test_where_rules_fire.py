@@ -4,9 +4,15 @@ from typing import Any
 
 import pytest
 
-from config_rules_b import cases_idle_options, cases_loading_and_backend, cases_setup, cases_start_and_trainer
+from config_rules_b import (
+    cases_idle_options,
+    cases_loading_and_backend,
+    cases_patch_releases,
+    cases_setup,
+    cases_start_and_trainer,
+)
 
-TABLES = (cases_idle_options, cases_loading_and_backend, cases_setup, cases_start_and_trainer)
+TABLES = (cases_idle_options, cases_loading_and_backend, cases_patch_releases, cases_setup, cases_start_and_trainer)
 FIRES = [case for table in TABLES for case in table.FIRES]
 SILENT = [case for table in TABLES for case in table.SILENT]
 

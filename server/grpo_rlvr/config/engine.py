@@ -17,7 +17,7 @@ from grpo_rlvr.config.lifetimes import lifetime
 from grpo_rlvr.config.load_limits import checked_mapping
 from grpo_rlvr.config.rule import Fail, NotApplicable, Outcome, Rule
 from grpo_rlvr.config.rules import RULES
-from grpo_rlvr.config.tables import Table, is_newer_than_tables, newest_version, table, table_version
+from grpo_rlvr.config.tables import Table, is_newer_than_tables, newest_version, patched, table
 from grpo_rlvr.config.tidy import tidied
 from grpo_rlvr.config.typecheck import wrongly_typed
 from grpo_rlvr.config.versions import Versions, release
@@ -156,11 +156,13 @@ def resolve_version(setup: Setup, argument: str | None) -> tuple[str, str]:
     stated = setup.get("versions.trl")
     for value, source in ((argument, "argument trl_version"), (stated, "setup versions.trl")):
         if value is not None:
-            table_version(str(value))
+            version = patched(str(value))
+            if version != str(value):
+                return version, f"{source}: {value} is read as its newest patch"
             newer = (
                 f"; newer than the newest table ({newest_version()}), whose rules are applied: run the deep check too"
             )
-            return str(value), source + (newer if is_newer_than_tables(str(value)) else "")
+            return version, source + (newer if is_newer_than_tables(version) else "")
     return newest_version(), "newest version that has a table; the setup states none"
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from packaging.version import Version
 
 from grpo_rlvr.config.engine import apply_safe_fixes, build_inputs, run_rules, worst
-from grpo_rlvr.config.tables import known_versions, table_version
+from grpo_rlvr.config.tables import known_versions, patched
 from grpo_rlvr.models.check import Finding, ReleaseOutcome
 from grpo_rlvr.models.setup import Setup
 
@@ -31,8 +31,8 @@ def compare_releases(
     named: dict[Version, str] = {}
     for version in versions:
         for text in known_versions() if version == ALL else [version]:
-            table_version(text)
-            named.setdefault(Version(text), text)
+            release = patched(text)
+            named.setdefault(Version(release), release)
     outcomes: list[ReleaseOutcome] = []
     for _, version in sorted(named.items()):
         outcome = _outcome(config, setup, version, unread)

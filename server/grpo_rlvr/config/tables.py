@@ -83,6 +83,18 @@ def table_version(version: str) -> str:
     return older[-1] if older else known_versions()[0]
 
 
+def patched(version: str) -> str:
+    """Return the release that a version stands for: one without a patch number is the newest patch that has a table.
+
+    People write 0.22 for whatever 0.22 they have, mostly the newest; what only 0.22.0 had is not held against them.
+
+    Raises:
+        InputError: not a version, or older than the oldest table.
+    """
+    known = table_version(version)
+    return known if version.count(".") == 1 and version == ".".join(known.split(".")[:2]) else version
+
+
 def is_newer_than_tables(version: str) -> bool:
     """Return whether a TRL version is of a later minor than the newest table."""
     return release(version).release[:2] > release(newest_version()).release[:2]

@@ -44,6 +44,33 @@ def reentrant_checkpointing_over_frozen_base(config: ConfigView, facts: Facts) -
 
 
 @rule(
+    "quantized-adapter-frozen-again",
+    severity="error",
+    trl=">=0.22,<0.23.1",
+    what="A PeftModel on a quantized base, in a release that prepares it for k-bit training once more.",
+    why="That freezes every parameter, the adapter's too: RuntimeError at the first backward pass, or a run that "
+    "trains nothing.",
+    bad=Example({}, {"model": {**_QUANTIZED, "instance": "PeftModel"}, "versions": {"trl": "0.22.2"}}),
+    good=Example({}, {"model": _QUANTIZED, "peft_config": {"r": 16}, "versions": {"trl": "0.22.2"}}),
+    sources=("huggingface/trl#3926", "huggingface/trl#4081", "trl wheels 0.21 to 0.23.1"),
+)
+def quantized_adapter_frozen_again(facts: Facts) -> Outcome:
+    instance = facts.instance or ""
+    carries = "peft" in instance.lower() or bool(instance and facts.adapter)
+    if facts.quantized not in ("4bit", "8bit") or not carries or facts.peft_config or facts.unsloth:
+        return PASS
+    return fail(
+        "model.instance",
+        "model.quantized",
+        "model.peft",
+        "versions.trl",
+        value=instance,
+        message=f"TRL {facts.versions.trl} freezes the adapter of a PeftModel on a {facts.quantized} base. Pass the "
+        "base model and a peft_config, or use trl>=0.23.1.",
+    )
+
+
+@rule(
     "dora-magnitude-frozen",
     severity="warning",
     trl=">=0.26,<1.15",
@@ -112,4 +139,9 @@ def lora_zero3_mixed_dtypes(facts: Facts) -> Outcome:
     )
 
 
-RULES = (reentrant_checkpointing_over_frozen_base, dora_magnitude_frozen, lora_zero3_mixed_dtypes)
+RULES = (
+    reentrant_checkpointing_over_frozen_base,
+    quantized_adapter_frozen_again,
+    dora_magnitude_frozen,
+    lora_zero3_mixed_dtypes,
+)

@@ -309,13 +309,13 @@ def chat_template_missing(facts: Facts) -> Outcome:
 @rule(
     "turn-end-not-counted-as-end",
     severity="error",
-    trl="<1.14",
+    trl="<1.14.2",
     what="The model ends its turns with another token than the tokenizer's EOS.",
-    why="Before 1.14 only the tokenizer's EOS counts as an end: finished replies are seen as truncated, trained on "
+    why="Before 1.14.2 only the tokenizer's EOS counts as an end: finished replies are seen as truncated, trained on "
     "their padding, and masked out altogether with mask_truncated_completions.",
-    bad=Example({}, {"model": {"tokenizer": {**_TOKENIZER, "eos": "</s>"}}, "versions": {"trl": "1.10.0"}}),
+    bad=Example({}, {"model": {"tokenizer": {**_TOKENIZER, "eos": "</s>"}}, "versions": {"trl": "1.14.1"}}),
     good=Example({}, {"model": {"tokenizer": _TOKENIZER}, "versions": {"trl": "1.10.0"}}),
-    sources=("huggingface/trl#7039",),
+    sources=("huggingface/trl#7039", "trl wheels 1.14.1 and 1.14.2"),
 )
 def turn_end_not_counted_as_end(config: ConfigView, facts: Facts) -> Outcome:
     tokenizer = as_mapping(facts.setup.get("model.tokenizer"))
@@ -333,7 +333,7 @@ def turn_end_not_counted_as_end(config: ConfigView, facts: Facts) -> Outcome:
         "mask_truncated_completions",
         value=eos,
         message=f"Replies end with {turn_end} but the tokenizer's EOS is {eos}: TRL {facts.versions.trl} sees them as "
-        f"truncated, {effect}. Set tokenizer.eos_token={turn_end!r}, or use trl>=1.14.",
+        f"truncated, {effect}. Set tokenizer.eos_token={turn_end!r}, or use trl>=1.14.2.",
     )
 
 

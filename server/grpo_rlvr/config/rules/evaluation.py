@@ -33,6 +33,9 @@ def eval_batch_not_divisible_by_group(config: ConfigView, facts: Facts) -> Outco
     if not facts.evaluates_at_all:
         return PASS
     device, group = config.integer("per_device_eval_batch_size"), eval_group(config)
+    # 0.26.0 knows num_generations_eval and checks the batch against num_generations all the same.
+    if facts.trl_is("==0.26.0") and device and (device * facts.processes) % (config.integer("num_generations") or 1):
+        group = config.integer("num_generations")
     if not device or not group or (device * facts.processes) % group == 0:
         return PASS
     own = config.exists("num_generations_eval") and config.integer("num_generations_eval")
@@ -304,13 +307,13 @@ def best_checkpoint_never_evaluated(config: ConfigView, facts: Facts) -> Outcome
 @rule(
     "evaluation-before-first-step",
     severity="error",
-    trl=">=0.22,<0.27",
+    trl=">=0.22,<0.27.1",
     what="eval_on_start with a loss that divides by the accumulation steps of the step under way.",
     why="Before the first step there are none: AttributeError (current_gradient_accumulation_steps). The dapo and "
     "cispo losses divide by the number of items instead and run.",
     bad=Example({**_EVAL, "eval_on_start": True, "loss_type": "grpo"}, {"versions": {"trl": "0.25.1"}}),
     good=Example({**_EVAL, "eval_on_start": True, "loss_type": "dapo"}, {"versions": {"trl": "0.25.1"}}),
-    sources=("huggingface/trl#4669", "huggingface/trl#4850", "trl wheels 0.26 and 0.27"),
+    sources=("huggingface/trl#4669", "huggingface/trl#4850", "trl wheels 0.26 to 0.27.1"),
     fix_safety="The evaluation before training is left out; training is not touched.",
 )
 def evaluation_before_first_step(config: ConfigView, facts: Facts) -> Outcome:
@@ -323,7 +326,7 @@ def evaluation_before_first_step(config: ConfigView, facts: Facts) -> Outcome:
         "loss_type",
         value=True,
         message=f"Evaluating before the first step raises AttributeError in TRL {facts.versions.trl} with "
-        f"{fused + '=True' if fused else 'loss_type=' + facts.loss_type}. Set eval_on_start=False, or use trl>=0.27.",
+        f"{fused + '=True' if fused else 'loss_type=' + facts.loss_type}. Set eval_on_start=False, or use trl>=0.27.1.",
         set={"eval_on_start": False},
     )
 
@@ -335,7 +338,33 @@ def _fuses(config: ConfigView, facts: Facts, name: str) -> bool:
     return config.flag(name)
 
 
+@rule(
+    "evaluation-without-step-of-its-own",
+    severity="error",
+    trl="<0.15",
+    what="Evaluation in the first release of the trainer.",
+    why="It has no evaluation step of its own, and the one of transformers expects a dict of tensors: AttributeError "
+    "('list' object has no attribute 'get') at the first evaluation.",
+    bad=Example(_EVAL, {"versions": {"trl": "0.14.0"}}),
+    good=Example({}, {"versions": {"trl": "0.14.0"}}),
+    sources=("huggingface/open-r1#216", "trl wheels 0.14 and 0.15"),
+    fix_safety="No evaluation during training; training is not touched.",
+)
+def evaluation_without_step_of_its_own(config: ConfigView, facts: Facts) -> Outcome:
+    if not facts.evaluates_at_all:
+        return PASS
+    return fail(
+        "eval_strategy",
+        "do_eval",
+        "versions.trl",
+        value=config.effective("eval_strategy"),
+        message=f"TRL {facts.versions.trl} cannot evaluate: set eval_strategy='no', or use trl>=0.15.",
+        set={"eval_strategy": "no"},
+    )
+
+
 RULES = (
+    evaluation_without_step_of_its_own,
     eval_batch_not_divisible_by_group,
     eval_group_of_one,
     eval_without_dataset,

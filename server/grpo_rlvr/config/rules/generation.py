@@ -191,9 +191,9 @@ def top_k_minus_one_without_vllm(config: ConfigView, facts: Facts) -> Outcome:
 @rule(
     "generation-config-wins",
     severity="warning",
-    trl="<0.26",
+    trl="<0.26.2",
     what="The model ships a narrow generation_config and this release lets its values win.",
-    why="With transformers 4.50 or later, options left at their defaults are taken from the model's file: nearly "
+    why="With transformers 4.50 up to 4.57, options left at their defaults are taken from the model's file: nearly "
     "greedy rollouts.",
     bad=Example(
         {"num_generations": 8},
@@ -203,13 +203,13 @@ def top_k_minus_one_without_vllm(config: ConfigView, facts: Facts) -> Outcome:
         {"num_generations": 8},
         {"model": {"generation_config": {"temperature": 0.1, "top_k": 1}}, "versions": {"trl": "0.26.2"}},
     ),
-    sources=("huggingface/trl#5783",),
+    sources=("huggingface/trl#5783", "huggingface/transformers#42762", "trl wheels 0.26.0 to 0.26.2"),
 )
 def generation_config_wins(config: ConfigView, facts: Facts) -> Outcome:
     shipped = facts.setup.get("model.generation_config")
     if not shipped:
         return not_applicable("model.generation_config is not stated")
-    if facts.use_vllm or not facts.transformers_is(">=4.50"):
+    if facts.use_vllm or not facts.transformers_is(">=4.50,<5"):
         return PASS
     narrow = _narrow(shipped)
     if not narrow:

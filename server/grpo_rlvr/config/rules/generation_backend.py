@@ -238,6 +238,32 @@ def top_k_null_with_vllm(config: ConfigView, facts: Facts) -> Outcome:
 
 
 @rule(
+    "colocated-vllm-without-generation-kwargs",
+    severity="error",
+    trl="==0.19.0",
+    what="vLLM in the training process and no generation_kwargs, in the release that wants a dict there.",
+    why="It updates the sampling options with None: TypeError at the first rollout. 0.19.1 looks first.",
+    bad=Example({**VLLM, "max_prompt_length": None}, {"versions": {"trl": "0.19.0"}}),
+    good=Example({**VLLM, "max_prompt_length": None, "generation_kwargs": {}}, {"versions": {"trl": "0.19.0"}}),
+    sources=("huggingface/trl#3633", "trl wheels 0.19.0 and 0.19.1"),
+    fix_safety="Safe: an empty dict changes nothing.",
+)
+def colocated_vllm_without_generation_kwargs(config: ConfigView, facts: Facts) -> Outcome:
+    if not facts.colocate or config.effective("generation_kwargs") is not None:
+        return PASS
+    return fail(
+        "generation_kwargs",
+        "vllm_mode",
+        "versions.trl",
+        value=None,
+        message="TRL 0.19.0 fails on generation_kwargs=None with colocated vLLM: set generation_kwargs={}, or use "
+        "trl>=0.19.1.",
+        set={"generation_kwargs": {}},
+        safe=True,
+    )
+
+
+@rule(
     "pad-token-missing",
     severity="error",
     trl="<0.17",
@@ -271,5 +297,6 @@ RULES = (
     template_options_without_messages,
     structured_outputs_given_twice,
     top_k_null_with_vllm,
+    colocated_vllm_without_generation_kwargs,
     pad_token_missing,
 )

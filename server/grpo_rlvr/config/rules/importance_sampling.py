@@ -6,6 +6,7 @@ from grpo_rlvr.config.rules.generation import narrowed
 from grpo_rlvr.config.view import ConfigView
 
 COLOCATE = {"use_vllm": True, "vllm_mode": "colocate"}
+_SERVER = {"use_vllm": True, "vllm_mode": "server"}
 # exp() of a sum over more small differences than this leaves the clip range for most sequences. Up to it the default
 # mode is what TRL's maintainers recommend (trl#5814); the collapse was measured at 8k to 10k tokens (NeMo-RL#2269).
 LONG_COMPLETION = 4096
@@ -40,7 +41,34 @@ def vllm_ratio_ignores_temperature(config: ConfigView, facts: Facts) -> Outcome:
         "versions.trl",
         value=temperature,
         message=f"temperature={temperature:g} with vLLM in TRL {facts.versions.trl}: set temperature=1.0 or "
-        "vllm_importance_sampling_correction=False, or upgrade to 0.24.",
+        "vllm_importance_sampling_correction=False, or upgrade to 0.24 (with a vLLM server to 0.27.1).",
+        set={"temperature": 1.0},
+    )
+
+
+@rule(
+    "vllm-server-ratio-ignores-temperature",
+    severity="warning",
+    trl=">=0.24,<0.27.1",
+    what="A temperature other than 1 with a vLLM server, in a release whose server returns raw log-probs.",
+    why="0.24 scales the log-probs of colocated vLLM alone; `trl vllm-serve` does so from 0.27.1 on. Until then the "
+    "trainer scales its own by the temperature, so every importance ratio is biased.",
+    bad=Example({**_SERVER, "temperature": 0.7}, {"versions": {"trl": "0.26.2"}}),
+    good=Example({**_SERVER, "temperature": 0.7}, {"versions": {"trl": "0.27.2"}}),
+    sources=("huggingface/trl#4159", "trl wheels 0.24 to 0.27.1 (trl/scripts/vllm_serve.py)"),
+)
+def vllm_server_ratio_ignores_temperature(config: ConfigView, facts: Facts) -> Outcome:
+    temperature = config.number("temperature")
+    if not facts.server or not corrects(config, facts) or temperature is None or temperature == 1:
+        return PASS
+    return fail(
+        "temperature",
+        "vllm_importance_sampling_correction",
+        "vllm_mode",
+        "versions.trl",
+        value=temperature,
+        message=f"temperature={temperature:g} with the vLLM server of TRL {facts.versions.trl}: set temperature=1.0 or "
+        "vllm_importance_sampling_correction=False, or upgrade to 0.27.1.",
         set={"temperature": 1.0},
     )
 
@@ -203,6 +231,7 @@ def vllm_mismatch_uncorrected(config: ConfigView, facts: Facts) -> Outcome:
 
 RULES = (
     vllm_ratio_ignores_temperature,
+    vllm_server_ratio_ignores_temperature,
     vllm_ratio_of_narrowed_sampling,
     vespo_without_token_ratio,
     sequence_ratio_on_long_completions,

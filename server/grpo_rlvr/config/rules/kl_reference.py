@@ -4,7 +4,7 @@ import re
 
 from grpo_rlvr.config.facts import Facts
 from grpo_rlvr.config.rule import PASS, Example, Outcome, fail, rule
-from grpo_rlvr.config.view import ConfigView
+from grpo_rlvr.config.view import ConfigView, as_mapping
 
 # How people say that the object in memory is no longer what the folder or hub name holds.
 _CHANGED = re.compile(
@@ -12,6 +12,10 @@ _CHANGED = re.compile(
     re.IGNORECASE,
 )
 _SAVED = re.compile(r"saved to|and saved|reloaded from|from_pretrained\([^)]*\)\s*$", re.IGNORECASE)
+_OFFLOADED = {
+    "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}},
+    "optimizer": {"type": "AdamW"},
+}
 SFT = {"model": {"peft": True, "instance": "PeftModel", "adapter": {"is_trainable": True, "from_sft": True}}}
 
 
@@ -56,6 +60,35 @@ def reference_reloaded_without_changes(facts: Facts) -> Outcome:
         message=f"beta={facts.beta:g} with a model changed in memory ({instance[:80]}): save it to a folder and pass "
         "that path, or "
         "set beta=0.0.",
+    )
+
+
+@rule(
+    "reference-with-optimizer-block",
+    severity="error",
+    trl="<1.9.1",
+    what="A KL term without an adapter, and a DeepSpeed config with an optimizer block of its own that is offloaded.",
+    why="The reference is set up with the same config and no optimizer: below ZeRO-3 DeepSpeed builds the offloaded "
+    "one on a model that stays on the GPU and fails (CPUAdam param is on cuda:0 and must be 'cpu').",
+    bad=Example({"beta": 0.04, "deepspeed": _OFFLOADED}, {"model": {"peft": False}, "versions": {"trl": "1.8.0"}}),
+    good=Example({"beta": 0.0, "deepspeed": _OFFLOADED}, {"model": {"peft": False}, "versions": {"trl": "1.8.0"}}),
+    sources=("huggingface/trl#5916", "trl wheels 1.9.0 and 1.9.1"),
+)
+def reference_with_optimizer_block(config: ConfigView, facts: Facts) -> Outcome:
+    given = config.mapping("deepspeed")
+    zero = as_mapping(given.get("zero_optimization"))
+    device = as_mapping(zero.get("offload_optimizer")).get("device")
+    if not facts.beta or facts.peft or zero.get("stage") == 3 or "optimizer" not in given or device != "cpu":
+        return PASS
+    return fail(
+        "deepspeed",
+        "deepspeed.optimizer",
+        "beta",
+        "versions.trl",
+        value="optimizer",
+        message=f"beta={facts.beta:g} needs a reference model, and TRL {facts.versions.trl} fails to set it up with "
+        "the optimizer block of this DeepSpeed config. Take the block out (the trainer has its own optimizer), or use "
+        "trl>=1.9.1.",
     )
 
 
@@ -199,6 +232,7 @@ def reference_loaded_by_default(config: ConfigView, facts: Facts) -> Outcome:
 RULES = (
     negative_kl_coefficient,
     reference_reloaded_without_changes,
+    reference_with_optimizer_block,
     reference_is_bare_base_model,
     reference_sync_without_reference,
     reference_sync_ignored,

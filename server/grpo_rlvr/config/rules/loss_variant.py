@@ -239,6 +239,32 @@ def entropy_filter_off(config: ConfigView) -> Outcome:
 
 
 @rule(
+    "reward-scaling-swapped",
+    severity="error",
+    trl=">=0.22,<0.22.2",
+    what="scale_rewards in the release that takes its words for one another.",
+    why="Advantages are divided by the group's standard deviation for 'none' and 'batch', and by nothing for 'group', "
+    "without a word.",
+    bad=Example({"scale_rewards": False}, {"versions": {"trl": "0.22.0"}}),
+    good=Example({"scale_rewards": False}, {"versions": {"trl": "0.22.2"}}),
+    sources=("huggingface/trl#3991", "trl wheels 0.22.1 and 0.22.2"),
+)
+def reward_scaling_swapped(config: ConfigView, facts: Facts) -> Outcome:
+    # Left out it means 'group', and training without the division is what Dr. GRPO recommends: no fault of the config.
+    if not config.has("scale_rewards"):
+        return PASS
+    value = config.effective("scale_rewards")
+    scaled = value in (False, "none", "batch")
+    does = "divides by the group's standard deviation" if scaled else "does not divide at all"
+    return fail(
+        "scale_rewards",
+        "versions.trl",
+        value=value,
+        message=f"TRL {facts.versions.trl} {does} for scale_rewards={value!r}: use trl>=0.22.2.",
+    )
+
+
+@rule(
     "masked-tokens-in-denominator",
     severity="warning",
     trl=">=0.22,<1.9",
@@ -270,13 +296,13 @@ def masked_tokens_in_denominator(config: ConfigView, facts: Facts) -> Outcome:
 @rule(
     "rollout-steps-differ-from-accumulation",
     severity="error",
-    trl=">=0.22,<1.9",
+    trl=">=0.22,<1.9.1",
     what="steps_per_generation differs from gradient_accumulation_steps with a globally normalised loss.",
     why="These releases divide by the tokens of a rollout instead of an update: the gradient is off by the factor "
     "between them.",
     bad=Example({"gradient_accumulation_steps": 32, "steps_per_generation": 8}, {"versions": {"trl": "1.6.0"}}),
     good=Example({"gradient_accumulation_steps": 32, "steps_per_generation": 32}, {"versions": {"trl": "1.6.0"}}),
-    sources=("huggingface/trl#6024",),
+    sources=("huggingface/trl#6024", "trl wheels 1.9.0 and 1.9.1"),
 )
 def rollout_steps_differ_from_accumulation(config: ConfigView, facts: Facts, batch: Batch) -> Outcome:
     if facts.loss_type not in GLOBALLY_NORMALISED or batch.steps == batch.accumulation:
@@ -290,7 +316,7 @@ def rollout_steps_differ_from_accumulation(config: ConfigView, facts: Facts, bat
         message=f"{batch.steps} micro-steps a rollout against {batch.accumulation} an update: TRL "
         f"{facts.versions.trl} scales the "
         f"gradient by {batch.accumulation / batch.steps:g}. Set steps_per_generation={batch.accumulation}, or "
-        "upgrade to 1.9.",
+        "upgrade to 1.9.1.",
         set={"steps_per_generation": batch.accumulation},
         unset=("generation_batch_size",) if config.has("generation_batch_size") else (),
     )
@@ -328,6 +354,7 @@ RULES = (
     dr_grpo_with_scaled_rewards,
     option_unused_by_loss,
     entropy_filter_off,
+    reward_scaling_swapped,
     masked_tokens_in_denominator,
     rollout_steps_differ_from_accumulation,
 )

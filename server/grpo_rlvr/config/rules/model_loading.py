@@ -1,5 +1,7 @@
 """What the trainer does with model_init_kwargs: keys that are not read, dtype words that are refused, old packages."""
 
+import re
+
 from grpo_rlvr.config.facts import Facts
 from grpo_rlvr.config.rule import PASS, Example, Outcome, fail, rule
 from grpo_rlvr.config.view import ConfigView
@@ -9,6 +11,7 @@ TORCH_DTYPES = ("float32", "bfloat16", "float16", "float64", "half", "float", "d
 # What TRL itself takes as text since 0.26; torch.float64, which is no text in the file, is left alone.
 ALIASES = {"half": "float16", "float": "float32", "double": "float64"}
 SHORT = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "f16": "float16", "f32": "float32", **ALIASES}
+_NO_POLICY = re.compile(r"\w*(?:WithValueHead|ForSequenceClassification|ForTokenClassification)\b")
 _NAMED = {"class": "dense", "instance": False}
 _LOADED = {"model": {"instance": "PreTrainedModel"}}
 
@@ -16,6 +19,27 @@ _LOADED = {"model": {"instance": "PreTrainedModel"}}
 def _given(config: ConfigView, facts: Facts) -> dict[str, object]:
     """Return model_init_kwargs where they are used: for a model that the trainer loads by name."""
     return {} if facts.instance or facts.unsloth else dict(config.mapping("model_init_kwargs"))
+
+
+@rule(
+    "policy-not-a-language-model",
+    severity="error",
+    what="The model object is a value-head wrapper or a classifier.",
+    why="GRPO generates with the policy and reads its logits over the vocabulary: a wrapper lacks what the trainer "
+    "asks a model for, and a classifier has no vocabulary. A value head is for PPO.",
+    bad=Example({}, {"model": {"instance": "AutoModelForCausalLMWithValueHead.from_pretrained(name)"}}),
+    good=Example({}, {"model": {"instance": "AutoModelForCausalLM.from_pretrained(name)"}}),
+    sources=("huggingface/trl#3257",),
+)
+def policy_not_a_language_model(facts: Facts) -> Outcome:
+    found = _NO_POLICY.search(facts.instance or "")
+    if found is None:
+        return PASS
+    return fail(
+        "model.instance",
+        value=facts.instance,
+        message=f"{found[0]} cannot be the policy of GRPO: load it with AutoModelForCausalLM (or pass its name).",
+    )
 
 
 @rule(
@@ -259,6 +283,7 @@ def prefix_tuning_needs_newer_peft(config: ConfigView, facts: Facts) -> Outcome:
 
 
 RULES = (
+    policy_not_a_language_model,
     init_kwargs_refused_for_loaded_model,
     init_kwargs_for_loaded_model,
     quantization_config_given_twice,

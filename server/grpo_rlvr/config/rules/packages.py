@@ -41,6 +41,30 @@ def transformers_without_processing_class(versions: Versions) -> Outcome:
 
 
 @rule(
+    "transformers-without-warnings-issued",
+    severity="error",
+    trl="<0.27.2",
+    what="A transformers from 5.1 on with a TRL that still writes to model.warnings_issued.",
+    why="Models lost that attribute in transformers 5.1, so GRPOTrainer raises AttributeError when it is built. pip "
+    "installs the two together, since these releases name no upper limit.",
+    bad=Example({}, {"versions": {"trl": "0.24.0", "transformers": "5.1.0"}}),
+    good=Example({}, {"versions": {"trl": "0.24.0", "transformers": "5.0.0"}}),
+    sources=("unslothai/unsloth#7854", "trl wheels 0.14 to 0.27.2", "transformers wheels 5.0 and 5.1"),
+)
+def transformers_without_warnings_issued(facts: Facts, versions: Versions) -> Outcome:
+    # unsloth gives the models the attribute back.
+    if facts.unsloth or versions.within("transformers", ">=5.1") is not True:
+        return PASS
+    return fail(
+        "versions.transformers",
+        "versions.trl",
+        value=versions.get("transformers"),
+        message=f"GRPOTrainer of TRL {versions.trl} cannot be built on transformers {versions.get('transformers')} "
+        "('...' object has no attribute 'warnings_issued'): install transformers<5.1, or use trl>=0.27.2.",
+    )
+
+
+@rule(
     "feature-of-newer-transformers",
     severity="error",
     trl=">=0.26",
@@ -73,13 +97,13 @@ def feature_of_newer_transformers(config: ConfigView, facts: Facts, versions: Ve
 @rule(
     "data-workers-with-newer-transformers",
     severity="error",
-    trl=">=0.17,<0.18",
-    what="Data loader workers with a transformers from 4.52 on, in the release that seeds them the old way.",
+    trl=">=0.17,<0.18.2",
+    what="Data loader workers with a transformers from 4.52 on, in a release that seeds them the old way.",
     why="seed_worker needs the number of workers and the rank since then: every worker raises TypeError at the first "
-    "batch. TRL passes them from 0.18 on.",
+    "batch. TRL passes them from 0.18.2 on.",
     bad=Example({"dataloader_num_workers": 4}, {"versions": {"trl": "0.17.0", "transformers": "4.56.1"}}),
     good=Example({"dataloader_num_workers": 0}, {"versions": {"trl": "0.17.0", "transformers": "4.56.1"}}),
-    sources=("2U1/Qwen-VL-Series-Finetune#197", "trl wheels 0.17 and 0.18"),
+    sources=("2U1/Qwen-VL-Series-Finetune#197", "huggingface/trl#3544", "trl wheels 0.17 to 0.18.2"),
     fix_safety="The same rows in the same order, read by the training process itself.",
 )
 def data_workers_with_newer_transformers(config: ConfigView, versions: Versions) -> Outcome:
@@ -90,7 +114,7 @@ def data_workers_with_newer_transformers(config: ConfigView, versions: Versions)
         "versions.transformers",
         value=config.integer("dataloader_num_workers"),
         message=f"Data loader workers fail in TRL {versions.trl} with transformers {versions.get('transformers')}: set "
-        "dataloader_num_workers=0, or use trl>=0.18 or transformers<4.52.",
+        "dataloader_num_workers=0, or use trl>=0.18.2 or transformers<4.52.",
         set={"dataloader_num_workers": 0},
         safe=True,
     )
@@ -119,6 +143,7 @@ def package_outside_required_range(versions: Versions, table: Table) -> Outcome:
 
 RULES = (
     transformers_without_processing_class,
+    transformers_without_warnings_issued,
     feature_of_newer_transformers,
     data_workers_with_newer_transformers,
     package_outside_required_range,

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from grpo_rlvr.config.facts import Facts
@@ -251,6 +251,39 @@ def reward_perhaps_constant(setup: Setup) -> Outcome:
     return _each(setup, "returns", judge)
 
 
+def _none_for_whole_row(rewards: Sequence[Reward]) -> bool:
+    if not all(_OPTIONAL.search(reward.returns) for reward in rewards):
+        return False
+    # Functions that each grade another task return None in turn, which is what None is for.
+    return len(rewards) == 1 or any(_ALL.search(reward.returns) for reward in rewards)
+
+
+@rule(
+    "reward-none-for-whole-row-refused",
+    severity="error",
+    trl=">=0.20,<0.22",
+    what="Every reward function may return None for the same row, in a release that fails while it warns of it.",
+    why="The warning indexes trainer_state as if it were a column: TypeError at the first such row.",
+    bad=Example({}, {**_bad("None when the answer is missing").setup, "versions": {"trl": "0.21.0"}}),
+    good=_GOOD,
+    sources=("huggingface/trl#3936", "trl wheels 0.20 to 0.22"),
+    requires=("reward-returns-wrong-shape",),
+)
+def reward_none_for_whole_row_refused(setup: Setup, facts: Facts) -> Outcome:
+    rewards = rewards_of(setup.rewards)
+    if not rewards:
+        return not_applicable("rewards is not stated")
+    if not _none_for_whole_row(rewards):
+        return PASS
+    return fail(
+        *rewards[0].fields("returns"),
+        "versions.trl",
+        value=rewards[0].returns,
+        message=f"Where {rewards[0].shown} returns None ({rewards[0].returns}) and no other reward grades the row, TRL "
+        f"{facts.versions.trl} raises TypeError. Filter such rows out of the dataset, or use trl>=0.22.",
+    )
+
+
 @rule(
     "reward-none-for-whole-row",
     severity="warning",
@@ -259,14 +292,13 @@ def reward_perhaps_constant(setup: Setup) -> Outcome:
     bad=_bad("None when the answer is missing"),
     good=_GOOD,
     sources=("huggingface/trl#5775",),
-    requires=("reward-returns-wrong-shape",),
+    requires=("reward-returns-wrong-shape", "reward-none-for-whole-row-refused"),
 )
 def reward_none_for_whole_row(setup: Setup, facts: Facts) -> Outcome:
     rewards = rewards_of(setup.rewards)
-    if not rewards or not all(_OPTIONAL.search(reward.returns) for reward in rewards):
-        return PASS if rewards else not_applicable("rewards is not stated")
-    # Functions that each grade another task return None in turn, which is what None is for.
-    if len(rewards) > 1 and not any(_ALL.search(reward.returns) for reward in rewards):
+    if not rewards:
+        return not_applicable("rewards is not stated")
+    if not _none_for_whole_row(rewards):
         return PASS
     before = "counts as reward 0" if facts.trl_is("<1.6") else "gets no advantage"
     return fail(
@@ -310,6 +342,7 @@ RULES = (
     reward_not_finite,
     reward_constant_in_group,
     reward_perhaps_constant,
+    reward_none_for_whole_row_refused,
     reward_none_for_whole_row,
     reward_penalty_erases_negatives,
 )

@@ -70,13 +70,13 @@ def trainer_argument_unknown(facts: Facts) -> Outcome:
 @rule(
     "rollout-func-not-called",
     severity="error",
-    trl=">=0.25,<0.29",
+    trl=">=0.25,<0.29.1",
     what="A rollout_func where this release generates without it.",
-    why="0.25 calls it with a vLLM server alone, 0.26 to 0.28 with vLLM alone; elsewhere plain completions are made "
+    why="0.25 calls it with a vLLM server alone, 0.26 to 0.29.0 with vLLM alone; elsewhere plain completions are made "
     "instead, without a word, and the fields that the function would have added are missing.",
     bad=Example({"use_vllm": False}, {"trainer": {"rollout_func": "play"}, "versions": {"trl": "0.27.2"}}),
     good=Example({"use_vllm": False}, {"trainer": {"rollout_func": "play"}, "versions": {"trl": "0.29.1"}}),
-    sources=("trl wheels 0.25 to 0.29",),
+    sources=("trl wheels 0.25 to 0.29.1",),
 )
 def rollout_func_not_called(config: ConfigView, facts: Facts) -> Outcome:
     if not facts.setup.get("trainer.rollout_func") or facts.unsloth:
@@ -91,8 +91,79 @@ def rollout_func_not_called(config: ConfigView, facts: Facts) -> Outcome:
         "vllm_mode",
         value=config.effective("use_vllm"),
         message=f"TRL {facts.versions.trl} calls rollout_func with {needs} only, and here generates without it. Set "
-        "that, or use trl>=0.29.",
+        "that, or use trl>=0.29.1.",
     )
 
 
-RULES = (trainer_argument_unknown, rollout_func_not_called)
+def _tools(facts: Facts) -> str | None:
+    # The methods of an environment are tools as well.
+    paths = ("trainer.tools", "environment_factory")
+    return next((path for path in paths if facts.setup.get(path)), None)
+
+
+@rule(
+    "tools-with-vllm-server",
+    severity="error",
+    trl=">=0.26,<1.14.1",
+    what="Tools or an environment with a vLLM server, in a release whose server mode cannot go on after a tool call.",
+    why="Up to 0.29.1 NotImplementedError is raised. From 1.0 on the server gets every num_generations-th history "
+    "alone, and what it answers is appended to the other ones too: the policy learns from continuations of something "
+    "else.",
+    bad=Example(
+        {"use_vllm": True, "vllm_mode": "server"},
+        {"trainer": {"tools": ["weather"]}, "versions": {"trl": "1.13.0", "transformers": "5.8.0"}},
+    ),
+    good=Example(
+        {"use_vllm": True, "vllm_mode": "colocate"},
+        {"trainer": {"tools": ["weather"]}, "versions": {"trl": "1.13.0", "transformers": "5.8.0"}},
+    ),
+    sources=("huggingface/trl#4871", "huggingface/trl#6673", "trl wheels 0.26 to 1.14.1"),
+)
+def tools_with_vllm_server(facts: Facts) -> Outcome:
+    path = _tools(facts)
+    if path is None or not facts.server:
+        return PASS
+    does = "raises NotImplementedError" if facts.trl_is("<1.0") else "mixes up the histories"
+    return fail(
+        "vllm_mode",
+        path,
+        path.rpartition(".")[2],
+        "versions.trl",
+        value="server",
+        message=f"TRL {facts.versions.trl} {does} when a tool was called and a vLLM server generates: set "
+        "vllm_mode='colocate', or use trl>=1.14.1.",
+    )
+
+
+@rule(
+    "tools-with-colocated-vllm",
+    severity="error",
+    trl=">=0.28,<0.29.1",
+    what="Tools or an environment with colocated vLLM, in a release that looks for the engine where it no longer is.",
+    why="AttributeError (no attribute 'llm') as soon as a completion calls a tool.",
+    bad=Example(
+        {"use_vllm": True, "vllm_mode": "colocate"},
+        {"trainer": {"tools": ["weather"]}, "versions": {"trl": "0.29.0", "transformers": "5.2.0"}},
+    ),
+    good=Example(
+        {"use_vllm": False},
+        {"trainer": {"tools": ["weather"]}, "versions": {"trl": "0.29.0", "transformers": "5.2.0"}},
+    ),
+    sources=("huggingface/trl#5301", "huggingface/trl#5302"),
+)
+def tools_with_colocated_vllm(facts: Facts) -> Outcome:
+    path = _tools(facts)
+    if path is None or not facts.colocate:
+        return PASS
+    return fail(
+        "vllm_mode",
+        path,
+        path.rpartition(".")[2],
+        "versions.trl",
+        value="colocate",
+        message=f"TRL {facts.versions.trl} raises AttributeError at the first tool call with colocated vLLM: use "
+        "trl>=0.29.1, or set use_vllm=False.",
+    )
+
+
+RULES = (trainer_argument_unknown, rollout_func_not_called, tools_with_vllm_server, tools_with_colocated_vllm)

@@ -153,7 +153,7 @@ def continuous_batching_with_images(config: ConfigView, facts: Facts) -> Outcome
 @rule(
     "image-sizes-mixed",
     severity="error",
-    trl=">=0.29",
+    trl=">=0.29.1",
     what="Images of different sizes with vLLM, which gets expanded token ids and raw images separately.",
     why="The two disagree about the number of image tokens: a crash, or silently corrupted prompts.",
     bad=Example(
@@ -162,7 +162,7 @@ def continuous_batching_with_images(config: ConfigView, facts: Facts) -> Outcome
     good=Example(
         {"use_vllm": True, "vllm_mode": "colocate"}, {"model": _VLM, "dataset": {**_IMAGES, "images": "448x448"}}
     ),
-    sources=("huggingface/trl#6401",),
+    sources=("huggingface/trl#6401", "trl wheels 0.29.0 and 0.29.1"),
 )
 def image_sizes_mixed(facts: Facts) -> Outcome:
     said = facts.text("dataset.images")

@@ -203,9 +203,9 @@ def sleep_mode_stale_within_update(config: ConfigView, facts: Facts, batch: Batc
 @rule(
     "adapter-tensor-parallel-hang",
     severity="warning",
-    trl=">=0.18,<1.7",
+    trl=">=0.18,<1.7.1",
     what="An adapter with tensor-parallel colocated vLLM on cards without NVLink.",
-    why="Ranks could enter generation out of step and hang; the barrier that prevents it came in 1.7.",
+    why="Ranks could enter generation out of step and hang; the barrier that prevents it came in 1.7.1.",
     bad=Example(
         {**COLOCATE, "vllm_tensor_parallel_size": 2},
         {"model": {"peft": True}, "hardware": {"num_processes": 2, "nvlink": False}, "versions": {"trl": "0.19.1"}},
@@ -232,7 +232,7 @@ def adapter_tensor_parallel_hang(config: ConfigView, facts: Facts) -> Outcome:
         "hardware.gpu",
         value=size,
         message=f"LoRA with vllm_tensor_parallel_size={size} and no NVLink can hang in TRL {facts.versions.trl}: "
-        "upgrade to 1.7 or "
+        "upgrade to 1.7.1 or "
         "later, or set vllm_tensor_parallel_size=1.",
         set={"vllm_tensor_parallel_size": 1},
     )
