@@ -75,7 +75,11 @@ def test_the_count_agrees_with_the_real_class_on_the_meta_device(row: str) -> No
 REAL: dict[str, dict[str, Any]] = {
     "glm4_moe": {"head_dim": 128, "attention_bias": True},
     "lfm2": {"layer_types": ["conv", "conv", "full_attention", "conv"] * 4, "num_hidden_layers": 16},
-}
+    "lfm2_moe": {"layer_types": ["conv", "conv", "full_attention", "conv"] * 2, "num_hidden_layers": 8},
+    "hunyuan_v1_dense": {"head_dim": 128, "num_hidden_layers": 2},
+    "hunyuan_v1_moe": {"head_dim": 128, "num_hidden_layers": 2, "num_experts": 8, "moe_topk": 2},
+    "hy_v3": {"num_hidden_layers": 3}, "jamba": {"num_hidden_layers": 8},
+}  # fmt: skip
 
 
 def _class_and_count(family: str, **sizes: Any) -> tuple[int, int]:
@@ -137,7 +141,7 @@ def test_latent_attention_keeps_one_vector_a_token_in_vllm() -> None:
 
 
 HYBRID = {
-    "model_type": "zamba2", "hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 8,
+    "model_type": "zamba", "hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 8,
     "num_key_value_heads": 2, "head_dim": 128, "vocab_size": 32784, "intermediate_size": 2048,
     "tie_word_embeddings": False,
 }  # fmt: skip
@@ -145,7 +149,7 @@ HYBRID = {
 
 def test_an_architecture_that_is_not_modelled_is_said_and_its_size_asked_for() -> None:
     answer = estimate({}, parse_setup({"model": {"config": HYBRID}, "hardware": {"gpu": "H100"}}))
-    assert "'zamba2' is not modelled" in answer.notes[0]
+    assert "'zamba' is not modelled" in answer.notes[0]
     assert any(entry.input == "model.params_b" for entry in answer.assumed)
 
 
@@ -158,12 +162,84 @@ def test_the_stated_size_of_an_architecture_that_is_not_modelled_is_believed() -
 
 
 def test_a_config_json_that_lacks_a_size_of_an_unknown_architecture_is_answered_by_the_stated_size() -> None:
-    config = {"model_type": "jamba", "hidden_size": 4096, "vocab_size": 131072}
+    config = {"model_type": "zamba", "hidden_size": 4096, "vocab_size": 131072}
     with pytest.raises(InputError, match=r"params_b") as caught:
         resolve_facts(parse_setup({"model": {"config": config}}))
     assert "missing" in str(caught.value)
     resolved = resolve_facts(parse_setup({"model": {"config": config, "params_b": 8.1}}))
     assert resolved.facts.params == 8_100_000_000 and resolved.assumed[0][0] == "model shape"
+
+
+SMALL = {
+    "model_type": "qwen3", "hidden_size": 1024, "num_hidden_layers": 4, "num_attention_heads": 16,
+    "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 3072, "vocab_size": 1000,
+    "tie_word_embeddings": True,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"audio_config": {"d_model": 1280}}, "audio_config"),
+        ({"vision_config": {"architecture": "mobilenetv5_300m_enc", "hidden_size": 2048}}, "vision_config"),
+        ({"layer_types": ["full_attention", "newer", "newer", "full_attention"]}, "layers of kind 'newer'"),
+        ({"layer_types": ["full_attention", "linear_attention"] * 2}, "layers of kind 'linear_attention'"),
+    ],
+)
+def test_what_a_config_json_has_beside_a_known_decoder_is_said_not_to_be_counted(
+    change: dict[str, Any], named: str
+) -> None:
+    answer = estimate({}, parse_setup({"model": {"config": SMALL | change}, "hardware": {"gpu": "H100"}}))
+    assert named in answer.notes[0] and "not modelled" in answer.notes[0]
+    assert any(entry.input == "model.params_b" and named in entry.to_know for entry in answer.assumed)
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"is_encoder_decoder": True}, "encoder-decoder"),
+        ({"layer_types": ["full_attention"] * 3}, "4 layers, but the kinds of 3"),
+        ({"tie_word_embeddings": "true"}, "true or false"),
+        ({"intermediate_size": [3072, 3072, 3072, 1024]}, "differs from layer to layer"),
+        ({"num_key_value_heads": "8"}, "without quotes"),
+        ({"num_hidden_layers": 0}, "at least 1"),
+    ],
+)
+def test_a_config_json_that_contradicts_itself_is_one_clear_error(change: dict[str, Any], word: str) -> None:
+    with pytest.raises(InputError, match=word):
+        resolve_facts(parse_setup({"model": {"config": SMALL | change}}))
+
+
+def test_a_size_given_for_each_layer_is_one_size_when_they_are_all_the_same() -> None:
+    plain, listed = (from_config(SMALL | change, "m", "test") for change in ({}, {"intermediate_size": [3072] * 4}))
+    assert plain == listed
+
+
+@pytest.mark.parametrize(
+    ("config", "kv_heads", "head_dim", "tied"),
+    [
+        ({"model_type": "gpt_bigcode", "multi_query": True}, 1, 64, True),
+        ({"model_type": "falcon", "multi_query": True, "new_decoder_architecture": True, "num_kv_heads": 8}, 8, 64,
+         True),
+        ({"model_type": "chatglm", "multi_query_group_num": 2, "kv_channels": 64}, 2, 64, False),
+        ({"model_type": "seed_oss", "num_key_value_heads": 8}, 8, 128, False),
+        ({"model_type": "seed_oss", "num_key_value_heads": 8, "head_dim": None}, 8, 64, False),
+        ({"model_type": "cohere2"}, 16, 64, True), ({"model_type": "cohere2", "tie_word_embeddings": False}, 16, 64,
+         False),
+    ],
+)  # fmt: skip
+def test_what_config_json_leaves_out_is_the_default_of_its_family(
+    config: dict[str, Any], kv_heads: int, head_dim: int, tied: bool
+) -> None:
+    sizes = {"hidden_size": 1024, "num_hidden_layers": 4, "num_attention_heads": 16, "vocab_size": 1000}
+    facts = from_config(sizes | config, "model", "test")
+    assert (facts.kv_heads, facts.head_dim, facts.tied) == (kv_heads, head_dim, tied)
+
+
+@pytest.mark.parametrize("part", ["text_config", "llm_config", "language_config"])
+def test_the_text_part_is_found_under_its_names(part: str) -> None:
+    facts = from_config({"model_type": "outer", part: SMALL}, "model", "test")
+    assert facts.params == from_config(SMALL, "model", "test").params
 
 
 def test_a_modelled_architecture_says_nothing_of_the_kind() -> None:

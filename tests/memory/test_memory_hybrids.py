@@ -66,6 +66,33 @@ PUBLISHED: list[tuple[str, dict[str, Any], float, int]] = [
          "tie_word_embeddings": False, "mamba_rms_norm": False},
         0.521, 36,
     ),
+    (
+        "Jamba-v0.1",
+        {"model_type": "jamba", "hidden_size": 4096, "num_hidden_layers": 32, "intermediate_size": 14336,
+         "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 65536, "num_experts": 16,
+         "num_experts_per_tok": 2, "expert_layer_period": 2, "expert_layer_offset": 1, "attn_layer_period": 8,
+         "attn_layer_offset": 4, "mamba_d_state": 16, "mamba_d_conv": 4, "mamba_expand": 2, "mamba_dt_rank": 256,
+         "tie_word_embeddings": False},
+        51.57, 4,
+    ),
+    (
+        "Kimi-Linear-48B-A3B",
+        {"model_type": "kimi_linear", "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 27,
+         "num_attention_heads": 32, "num_key_value_heads": 32, "vocab_size": 163840, "kv_lora_rank": 512,
+         "q_lora_rank": None, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128,
+         "moe_intermediate_size": 1024, "num_experts": 256, "num_experts_per_token": 8, "num_shared_experts": 1,
+         "first_k_dense_replace": 1, "tie_word_embeddings": False,
+         "linear_attn_config": {"full_attn_layers": [4, 8, 12, 16, 20, 24, 27], "head_dim": 128, "num_heads": 32,
+                                "short_conv_kernel_size": 4,
+                                "kda_layers": [n for n in range(1, 27) if n % 4]}},
+        49.12, 7,
+    ),
+    (
+        "mamba-2.8b",
+        {"model_type": "mamba", "hidden_size": 2560, "num_hidden_layers": 64, "vocab_size": 50280, "expand": 2,
+         "state_size": 16, "conv_kernel": 4, "time_step_rank": 160},
+        2.768, 0,
+    ),
 ]  # fmt: skip
 
 
@@ -78,9 +105,75 @@ def test_a_hybrid_with_mamba_has_its_published_size(
     assert facts.counted_as_its_class and facts.attention_layers == attending
 
 
-def test_what_is_not_measured_of_a_mamba_mixer_is_said() -> None:
-    setup = parse_setup({"model": {"config": PUBLISHED[3][1], "peft": {"r": 8}}, "hardware": {"gpu": "H100"}})
-    assert "Mamba-2" in estimate({}, setup, trl_version="1.16.0").notes[0]
+@pytest.mark.parametrize(("row", "word"), [(3, "Mamba-2"), (6, "Mamba-1"), (7, "linear attention"), (8, "Mamba-1")])
+def test_what_is_not_measured_of_a_mixer_is_said(row: int, word: str) -> None:
+    setup = parse_setup({"model": {"config": PUBLISHED[row][1], "peft": {"r": 8}}, "hardware": {"gpu": "H200"}})
+    assert word in estimate({}, setup, trl_version="1.16.0").notes[0]
+
+
+# Of one sequence in vLLM, by the shapes of its states: float32 where config.json says so (Qwen3.5), else the model's.
+DELTA_9B = 24 * (32 * 128 * 128 * 4 + 3 * 8192 * 2)
+STATES: list[tuple[dict[str, Any], float, float]] = [
+    ({"name": "Qwen/Qwen3.5-9B"}, DELTA_9B, 8 * 2 * 1024 * 2),
+    ({"config": PUBLISHED[0][1]}, 24 * (128 * 64 * 128 * 2 + 3 * (8192 + 2 * 1024) * 2), 4 * 2 * 1024 * 2),
+    ({"config": PUBLISHED[6][1]}, 28 * 8192 * (16 * 2 + 3 * 2), 4 * 2 * 1024 * 2),
+    ({"config": PUBLISHED[7][1]}, 20 * (32 * 128 * 128 * 4 + 3 * 3 * 4096 * 2), 7 * 576 * 2),
+    ({"config": PUBLISHED[8][1]}, 64 * 5120 * (16 * 2 + 3 * 2), 0),
+]
+
+
+@pytest.mark.parametrize(("model", "state", "token"), STATES)
+def test_a_mixer_keeps_a_state_of_one_size_for_each_sequence(model: dict[str, Any], state: float, token: float) -> None:
+    for tokens in (1000, 3000):
+        assert _sequence_gb(model, tokens) == pytest.approx((state + token * tokens) / 1e9, abs=0.002)
+
+
+def test_generating_without_vllm_keeps_the_states_of_all_sequences_too() -> None:
+    setup = parse_setup({"model": {"name": "Qwen/Qwen3.5-9B", "lora_r": 8}, "dataset": {"max_prompt_tokens": 256}})
+    config = {"max_completion_length": 256, "model_init_kwargs": {"dtype": "bfloat16"}}
+    phases = {phase.name: phase for phase in estimate(config, setup, trl_version="1.16.0").phases}
+    cache = next(term.gb for term in phases["generation"].terms if term.name == "kv_cache")
+    assert cache == pytest.approx(8 * (DELTA_9B + 8 * 2 * 1024 * 2 * 512) / 1e9, rel=0.01)
+
+
+def test_the_streams_of_gemma_3n_widen_what_checkpointing_saves() -> None:
+    kinds = (["sliding_attention"] * 4 + ["full_attention"]) * 6
+    config = {
+        "model_type": "gemma3n_text", "hidden_size": 2048, "num_hidden_layers": 30, "num_attention_heads": 8,
+        "num_key_value_heads": 2, "head_dim": 256, "intermediate_size": [8192] * 30, "vocab_size": 262400,
+        "vocab_size_per_layer_input": 262144, "hidden_size_per_layer_input": 256, "num_kv_shared_layers": 10,
+        "laurel_rank": 64, "altup_num_inputs": 4, "sliding_window": 512, "layer_types": kinds,
+    }  # fmt: skip
+    facts = from_config(config, "gemma-3n-E2B", "test")
+    assert facts.params / 1e9 == pytest.approx(4.435, rel=0.001) and facts.counted_as_its_class
+    assert facts.cached_widths == (4 * 512, 16 * 512)
+    setup = parse_setup({"model": {"config": config, "lora_r": 8}, "dataset": {"max_prompt_tokens": 512}})
+    answer = estimate({"model_init_kwargs": {"dtype": "bfloat16"}}, setup, trl_version="1.16.0")
+    training = next(phase for phase in answer.phases if phase.name == "training")
+    saved = next(term.gb for term in training.terms if term.name == "saved_activations")
+    assert saved == pytest.approx(30 * 4 * 2048 * 2 * 8 * 1024 / 1e9, rel=0.01)
+    assert "4 streams" in answer.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("family", "sizes"),
+    [
+        ("zamba2", {"num_mem_blocks": 2, "use_shared_attention_adapter": True}), ("mamba2", {"num_hidden_layers": 4}),
+        ("minimax", {"num_hidden_layers": 4, "head_dim": 64}), ("exaone_moe", {"num_hidden_layers": 4}),
+        ("jamba", {"num_hidden_layers": 8, "num_experts": 1}),
+    ],
+)  # fmt: skip
+def test_the_count_of_a_hybrid_agrees_with_its_class_where_its_defaults_do_not_tell(
+    family: str, sizes: dict[str, Any]
+) -> None:
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    config = AutoConfig.for_model(family, **sizes)
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config)
+    real = sum({id(parameter): parameter.numel() for parameter in model.parameters()}.values())
+    assert from_config(config.to_dict(), family, "test").params == pytest.approx(real, rel=0.001)
 
 
 # What the defaults of the class leave out: shared keys and values, one matrix for both, experts, no per-layer inputs.
@@ -132,6 +225,24 @@ def test_layers_with_a_window_are_read_from_every_form_of_a_config_json(config: 
             "num_key_value_heads": 1, "head_dim": 256, "intermediate_size": 2048, "vocab_size": 262144}  # fmt: skip
     facts = from_config(base | config, "gemma", "test")
     assert facts.cached_widths == ((6 - windowed) * 256, windowed * 256)
+
+
+LAYERS = {"hidden_size": 1024, "num_hidden_layers": 8, "num_attention_heads": 8, "vocab_size": 1000}
+
+
+@pytest.mark.parametrize(
+    ("config", "windowed", "window"),
+    [
+        ({"model_type": "mistral", "sliding_window": 4096}, 8, 4096),
+        ({"model_type": "mistral", "sliding_window": None}, 0, 0),
+        ({"model_type": "exaone4", "sliding_window": 512, "sliding_window_pattern": "LLLG"}, 6, 512),
+        ({"model_type": "llama4_text", "attention_chunk_size": 8192,
+          "layer_types": ["chunked_attention"] * 3 + ["full_attention"] + ["chunked_attention"] * 4}, 7, 8192),
+    ],
+)  # fmt: skip
+def test_windows_of_other_families_are_read_too(config: dict[str, Any], windowed: int, window: int) -> None:
+    facts = from_config(LAYERS | config, "model", "test")
+    assert (facts.windowed_layers, facts.window) == (windowed, window)
 
 
 def test_a_switched_off_window_is_none() -> None:

@@ -271,3 +271,16 @@ def test_torch_dtype_counts_only_where_trl_reads_it(version: str, loaded: int) -
     )
     assert found.peak_gb == same.peak_gb
     assert any("does not read torch_dtype" in entry.to_know for entry in found.assumed) == (loaded == 4)
+
+
+def test_ms_swift_of_no_stated_version_runs_on_a_trl_with_full_logits(estimated: Any) -> None:
+    sections: dict[str, Any] = {
+        "model": {"name": "Qwen/Qwen3-1.7B", "lora_r": 8}, "hardware": {"gpu": "H100"},
+        "launch": {"framework": "ms-swift"},
+    }  # fmt: skip
+    swift = estimated({"max_completion_length": 4096}, trl_version=None, **sections)
+    assert any(entry.input == "versions.trl" and entry.value == swift.trl_version for entry in swift.assumed)
+    assert any("full logits" in note for note in swift.notes)
+    assert not any("versions.trl" in other.setup for other in swift.alternatives)
+    stated = estimated({"max_completion_length": 4096}, trl_version="1.16.0", **sections)
+    assert stated.peak_gb < swift.peak_gb

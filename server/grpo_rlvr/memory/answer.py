@@ -39,7 +39,7 @@ def estimate(
     same_model = Resolved(plan.facts)
 
     def again(new_config: Mapping[str, Any], new_setup: Setup = setup, version: str | None = None) -> Computed:
-        return compute(read_plan(new_config, new_setup, version or plan.trl_version, workspace, same_model))
+        return compute(read_plan(new_config, new_setup, version or trl_version, workspace, same_model))
 
     return _shape(
         computed,

@@ -34,6 +34,12 @@ SLEEP_RESIDUE_GB = 0.6
 # without double quantisation a float32 per 64 weights.
 NF4_DOUBLE_QUANT_BYTES = 0.5 + 1 / 64 + 4 / (64 * 256)
 NF4_BYTES = 0.5 + 4 / 64
+# GPTQ and AWQ in 4 bits: a 16-bit scale and a 4-bit zero for each 128 weights (their usual group_size).
+INT4_GROUP_BYTES = 0.5 + 2.5 / 128
+# Bytes of a quantised weight with its scales, by how it is stored.
+QUANTIZED_BYTES = {
+    "nf4": NF4_DOUBLE_QUANT_BYTES, "nf4-single": NF4_BYTES, "int8": 1.0, "int4": INT4_GROUP_BYTES, "8-bit": 1.0,
+}  # fmt: skip
 # bitsandbytes 8-bit Adam: two 1-byte states and a float32 scale per 256 for each (optim/optimizer.py, block size 256).
 ADAM_8BIT_BYTES = 2 * (1 + 4 / 256)
 

@@ -67,18 +67,26 @@ def _from_file(found: FoundConfig, model: Mapping[str, Any], name: str) -> Resol
     try:
         facts = from_config(found.config, name or found.label, found.source)
     except InputError as error:
-        kind = str(found.config.get("model_type"))
-        if kind in COUNTED:
+        kind = found.config.get("model_type")
+        if kind in COUNTED or found.config.get("is_encoder_decoder") is True:
             raise
         if not stated:
-            remedy = f"State model.params_b beside it: '{kind}' is not modelled, a shape of that size is borrowed."
+            which = f"'{kind}'" if kind else "a file without model_type"
+            remedy = f"State model.params_b beside it: {which} is not modelled, a shape of that size is borrowed."
             raise InputError(error.message, where=error.where, remedy=remedy) from None
         return _from_size(model, name or found.label)
     facts = _checked(_overridden(facts, model))
     if facts.counted_as_its_class or stated:
         return Resolved(facts)
-    need = f"the size on the model's card: '{facts.model_type}' is counted as a plain decoder, which it may not be"
+    need = f"the size on the model's card: {uncertain(facts)}"
     return Resolved(facts, (("model.params_b", round(facts.params / 1e9, 3), need),))
+
+
+def uncertain(facts: ModelFacts) -> str:
+    """Return why the count of a model may not be that of its class."""
+    if facts.uncounted:
+        return f"its config.json names {', '.join(facts.uncounted)}, which the count leaves out"
+    return f"'{facts.model_type}' is counted as a plain decoder, which it may not be"
 
 
 def _name(model: Mapping[str, Any]) -> str:

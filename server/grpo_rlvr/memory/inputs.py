@@ -12,6 +12,7 @@ from grpo_rlvr.memory.facts import Resolved, resolve_facts
 from grpo_rlvr.memory.hardware import read_devices
 from grpo_rlvr.memory.mixers import LinearAttention
 from grpo_rlvr.memory.plan import Checkpoints, Engine, Plan, Sharding
+from grpo_rlvr.memory.quantization import read_quantization
 from grpo_rlvr.memory.reader import MAX_BATCH, Reader
 from grpo_rlvr.memory.shape import ModelFacts
 from grpo_rlvr.models.setup import Setup
@@ -20,15 +21,12 @@ from grpo_rlvr.workspace import Workspace
 # Longer than any published context, so that a slipped digit is noticed.
 MAX_LENGTH = 100_000_000
 DEFAULT_PROMPT = 512
+# The newest TRL that ms-swift is known to run with (its pull request 8404): one that holds full logits.
+SWIFT_TRL = "0.29.0"
 # transformers' spellings and the usual short ones.
 DTYPES = {
     "float32": "float32", "fp32": "float32", "float": "float32", "bfloat16": "bfloat16", "bf16": "bfloat16",
     "float16": "float16", "fp16": "float16", "half": "float16", "auto": "auto",
-}  # fmt: skip
-QUANTIZED = {
-    "nf4": "nf4", "fp4": "nf4", "4bit": "nf4", "4-bit": "nf4", "int4": "nf4", "bnb-4bit": "nf4", "bitsandbytes": "nf4",
-    "qlora": "nf4", "bnb": "nf4", "awq": "nf4", "gptq": "nf4", "int8": "int8", "8bit": "int8", "8-bit": "int8",
-    "bnb-8bit": "int8", "fp8": "int8", "none": "", "": "", "nf4-single": "nf4-single",
 }  # fmt: skip
 
 
@@ -60,7 +58,7 @@ def read_plan(
     accumulation = reader.integer("gradient_accumulation_steps", 1)
     prompt, completion = _lengths(reader)
     engine = _with_length(reader, engine, prompt + completion, resolved.facts.context)
-    quantized, dtype = _quantized(reader), _dtype(reader, version)
+    quantized, dtype = read_quantization(reader, resolved.facts), _dtype(reader, version)
     lora = read_lora(reader, quantized)
     return Plan(
         facts=resolved.facts, version=version, trl_version=version_text, batch=batch, accumulation=accumulation,
@@ -84,7 +82,7 @@ def read_plan(
 def _reader(config: Mapping[str, Any], setup: Setup, stated_version: Any) -> tuple[Reader, str]:
     from grpo_rlvr.config import newest_version, table
 
-    version = str(stated_version or newest_version())
+    version = str(stated_version or (SWIFT_TRL if _is_swift(setup) else newest_version()))
     reader = Reader(config, setup, table(version))
     if stated_version is None:
         reader.assume("versions.trl", version, "`grpo-rlvr doctor`, or the TRL version of the training interpreter")
@@ -133,15 +131,8 @@ def _generation_steps(reader: Reader, batch: int, accumulation: int, processes: 
     return integer(steps, "config.steps_per_generation", minimum=1, maximum=MAX_BATCH)
 
 
-def _init_kwargs(reader: Reader) -> Mapping[str, Any]:
-    value = reader.stated("model_init_kwargs") or {}
-    if not isinstance(value, Mapping):
-        raise InputError(f"must be an object, got {type(value).__name__}", where="config.model_init_kwargs")
-    return value
-
-
 def _dtype(reader: Reader, version: tuple[int, int]) -> str:
-    kwargs = _init_kwargs(reader)
+    kwargs = reader.init_kwargs()
     # From 0.27 on TRL fills in float32 where dtype is missing, which transformers prefers over torch_dtype.
     unread = version >= (0, 27) and not _is_swift(reader.setup)
     stated = kwargs.get("dtype", None if unread else kwargs.get("torch_dtype"))
@@ -173,30 +164,6 @@ def _autocast(reader: Reader, version: tuple[int, int], dtype: str) -> str:
     return "bfloat16" if flag(stated, "config.bf16") else ""
 
 
-def _quantized(reader: Reader) -> str:
-    value = reader.setup.get("model.quantized")
-    kwargs = _init_kwargs(reader).get("quantization_config")
-    if value is None and isinstance(kwargs, Mapping):
-        value = kwargs
-    if value is None or value is False:
-        return ""
-    if value is True:
-        reader.assume("model.quantized", "nf4 with double quantisation", "the BitsAndBytesConfig of the run")
-        return "nf4"
-    if isinstance(value, Mapping):
-        if value.get("load_in_8bit"):
-            return "int8"
-        return "nf4" if value.get("bnb_4bit_use_double_quant") else "nf4-single"
-    name = str(value).lower().strip()
-    if name not in QUANTIZED:
-        raise InputError(
-            f"unknown quantisation {value!r:.60}",
-            where="setup.model.quantized",
-            remedy="Use nf4, int8, or leave it out.",
-        )
-    return QUANTIZED[name]
-
-
 def _optim(reader: Reader) -> str:
     value = reader.stated("optim")
     value = reader.default("optim", "adamw_torch") if value is None else value
@@ -226,7 +193,7 @@ def _checkpoints(reader: Reader) -> Checkpoints:
 
 
 def _attention(reader: Reader) -> str:
-    kwargs = _init_kwargs(reader)
+    kwargs = reader.init_kwargs()
     model = reader.setup.section("model")
     value = kwargs.get("attn_implementation") or model.get("attn") or model.get("attn_implementation") or "sdpa"
     return str(value).lower()

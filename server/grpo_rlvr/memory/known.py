@@ -28,8 +28,8 @@ class Shape(NamedTuple):
 
 
 def _hybrid(layers: int, value_heads: int) -> LinearAttention:
-    """Qwen3.5: three layers of four are linear attention with 16 key heads, all heads 128 wide."""
-    return LinearAttention(3 * layers // 4, 16 * 128, value_heads * 128, value_heads)
+    """Qwen3.5: three layers of four are linear attention with 16 key heads, all heads 128 wide, a float32 state."""
+    return LinearAttention(3 * layers // 4, 16 * 128, value_heads * 128, value_heads, state_bytes=4)
 
 
 # `params` is the count in the model's safetensors index or model card. A test recounts every row from its shape, and

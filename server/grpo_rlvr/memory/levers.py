@@ -238,7 +238,7 @@ def _outside(now: Computed) -> Iterator[tuple[str, str, dict[str, Any], str | No
     if plan.devices.training == 1 and not plan.quantized and not plan.on_cpu and plan.full:
         yield ("ZeRO-3 over 8 such GPUs", "Takes 8 GPUs.",
                {"launch.zero_stage": 3, "launch.engine": "deepspeed", "hardware.gpus": 8}, None)  # fmt: skip
-    if plan.version < (1, 15):
+    if plan.version < (1, 15) and not plan.streamed_sync:  # ms-swift runs with older ones alone
         yield ("TRL 1.15 or newer", "An upgrade; check the config against the new version.",
                {"versions.trl": "1.16.0"}, "1.16.0")  # fmt: skip
 

@@ -13,6 +13,7 @@ from grpo_rlvr.errors import InputError, UserError
 from grpo_rlvr.interpreter import Interpreter, training_interpreter
 from grpo_rlvr.memory import terms as t
 from grpo_rlvr.memory.answer import estimate
+from grpo_rlvr.memory.checkpoint import BITSANDBYTES
 from grpo_rlvr.memory.inputs import read_plan
 from grpo_rlvr.memory.plan import Plan
 from grpo_rlvr.models.memory import MemoryEstimate, MemoryMeasurement, TermComparison
@@ -95,7 +96,7 @@ def _measurable(plan: Plan, interpreter: Interpreter) -> None:
         raise InputError(
             "measuring starts no vLLM server", where="config.vllm_mode", remedy="Measure with use_vllm false."
         )
-    needed = [*(["peft"] if plan.lora else []), *(["bitsandbytes"] if plan.quantized else [])]
+    needed = [*(["peft"] if plan.lora else []), *(["bitsandbytes"] if plan.quantized in BITSANDBYTES else [])]
     needed += ["vllm"] if plan.engine.mode == "colocate" else []
     interpreter.require(*needed)
 
@@ -111,7 +112,8 @@ def _run(
         "config": stated,
         "model": _model_path(setup, workspace),
         "lora": {"rank": plan.lora.rank, "targets": _targets(plan)} if plan.lora else None,
-        "quantized": plan.quantized,
+        # A checkpoint of another method is loaded as it is.
+        "quantized": plan.quantized if plan.quantized in BITSANDBYTES else "",
         "prompt_tokens": plan.prompt,
         "steps": STEPS,
     }

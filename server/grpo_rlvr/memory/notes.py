@@ -3,7 +3,8 @@
 from grpo_rlvr.memory import constants as c
 from grpo_rlvr.memory import serving
 from grpo_rlvr.memory import terms as t
-from grpo_rlvr.memory.mixers import StateSpace
+from grpo_rlvr.memory.checkpoint import BITSANDBYTES, UNPACKED
+from grpo_rlvr.memory.mixers import KimiDelta, Lightning, SelectiveScan, StateSpace
 from grpo_rlvr.memory.phases import Computed, share_for
 from grpo_rlvr.memory.plan import Plan
 
@@ -24,24 +25,50 @@ def write_notes(computed: Computed) -> list[str]:
 
 def _architecture(plan: Plan) -> list[str]:
     f = plan.facts
-    if isinstance(f.linear, StateSpace):
-        return [
-            "What a Mamba-2 mixer keeps for backward is taken as what attention keeps: true to size with the mamba-ssm "
-            "kernels at best; without them it is far more."
-        ]
     if f.source.startswith("known model qwen3.5"):
         return [
             "The vision tower in Qwen3.5's checkpoints is not counted. AutoModelForCausalLM leaves it out; TRL, given "
             "the model by name, loads it, and so does vLLM. The model's config.json as model.config counts it."
         ]
-    if f.counted_as_its_class:
-        return []
+    unsure = [] if f.counted_as_its_class else [_uncounted(plan)]
+    return unsure + _unmeasured(plan)
+
+
+def _uncounted(plan: Plan) -> str:
+    f = plan.facts
+    ask = "" if f.stated_params else " State model.params_b to set the size right."
+    if f.uncounted:
+        return (
+            f"Its config.json names what is not modelled: {', '.join(f.uncounted)}. What that keeps is not in the "
+            f"figures: the verdict is a guess.{ask}"
+        )
     counted = "Its size is as stated; its layers are taken" if f.stated_params else "Its parameters are counted"
-    return [
+    return (
         f"The architecture '{f.model_type}' is not modelled. {counted} as those of a plain decoder of the same sizes, "
-        "which can be far off: the verdict is a guess."
-        + ("" if f.stated_params else " State model.params_b to set the size right.")
-    ]
+        f"which can be far off: the verdict is a guess.{ask}"
+    )
+
+
+def _unmeasured(plan: Plan) -> list[str]:
+    """What layers of an unusual kind keep for backward, where that was not measured."""
+    mixer, notes = plan.facts.linear, []
+    if isinstance(mixer, StateSpace | SelectiveScan):
+        name = "Mamba-2" if isinstance(mixer, StateSpace) else "Mamba-1"
+        notes.append(
+            f"What a {name} mixer keeps for backward is taken as what attention keeps: true to size with the mamba-ssm "
+            "kernels at best; without them it is far more."
+        )
+    if isinstance(mixer, KimiDelta | Lightning):
+        notes.append(
+            "What this linear attention keeps for backward is not measured: it is taken as what attention keeps, true "
+            "to size with its own kernels at best."
+        )
+    if plan.facts.streams > 1:
+        notes.append(
+            f"A layer's input is {plan.facts.streams} streams wide, which is counted; what its layers keep beside that "
+            "for backward is taken as a plain decoder's, which is too little."
+        )
+    return notes
 
 
 def _images(plan: Plan) -> list[str]:
@@ -181,6 +208,11 @@ def _rest(plan: Plan, computed: Computed) -> list[str]:
         )
     if plan.liger and plan.version >= (1, 15):
         notes.append("use_liger_kernel no longer lowers the head's memory from TRL 1.15 on: the head is tiled always.")
-    if plan.quantized and plan.facts.experts and not plan.experts_are_linears:
+    if plan.facts.quantization == UNPACKED:
+        notes.append(
+            "The checkpoint stores its experts in MXFP4. Training unpacks them, which is counted; vLLM's copy is "
+            "counted unpacked too, since TRL sends it plain weights."
+        )
+    if plan.quantized in BITSANDBYTES and plan.facts.experts and not plan.experts_are_linears:
         notes.append("transformers 5 keeps experts as one parameter a layer, which bitsandbytes leaves unquantised.")
     return notes

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from grpo_rlvr.errors import InputError
 from grpo_rlvr.memory.checks import flag, integer, number
 from grpo_rlvr.models.setup import Setup
 
@@ -45,6 +46,17 @@ class Reader:
         value = self.stated(name)
         value = self.default(name, fallback) if value is None else value
         return flag(value, f"config.{name}")
+
+    def init_kwargs(self) -> Mapping[str, Any]:
+        """Return model_init_kwargs.
+
+        Raises:
+            InputError: it is no object.
+        """
+        value = self.stated("model_init_kwargs") or {}
+        if not isinstance(value, Mapping):
+            raise InputError(f"must be an object, got {type(value).__name__}", where="config.model_init_kwargs")
+        return value
 
     def assume(self, name: str, value: Any, to_know: str) -> None:
         """Note an input that was not stated."""

@@ -12,9 +12,9 @@ def kv_bytes(plan: Plan, tokens: float, ahead: int = 0) -> float:
 
 
 def generation_cache(plan: Plan) -> float:
-    """transformers generation: the whole generation batch's keys and values at full length."""
+    """transformers generation: the whole generation batch's keys and values at full length, and its mixers' states."""
     width = 2 if t.stream_width(plan) == 4 else 1  # float32 rotary embeddings promote the keys and values
-    return width * kv_bytes(plan, plan.prompt + plan.completion) * plan.generated
+    return (width * kv_bytes(plan, plan.prompt + plan.completion) + plan.facts.cached_state) * plan.generated
 
 
 def generation_work(plan: Plan) -> float:
@@ -83,7 +83,11 @@ def _engine_cache(plan: Plan, tokens: int) -> float:
 
 
 def engine_sequence_bytes(plan: Plan, parallel: int, tokens: float) -> float:
-    """What vLLM keeps of a sequence on each of `parallel` GPUs: keys and values, or MLA's one vector, never split."""
+    """What vLLM keeps of a sequence on each of `parallel` GPUs.
+
+    Keys and values (or MLA's one vector, never split), and the states of the mixers in a hybrid.
+    """
+    state = plan.facts.cached_state / parallel
     if plan.facts.latent:
-        return 2.0 * plan.facts.layers * plan.facts.latent.cached * tokens
-    return kv_bytes(plan, tokens, c.VLLM_BATCHED_TOKENS - 1) / min(parallel, plan.facts.kv_heads)
+        return 2.0 * plan.facts.cached_latent * tokens + state
+    return kv_bytes(plan, tokens, c.VLLM_BATCHED_TOKENS - 1) / min(parallel, plan.facts.kv_heads) + state

@@ -31,7 +31,7 @@ class LatentAttention:
 
 @dataclass(frozen=True)
 class Uneven:
-    """What a decoder whose layers differ (Gemma 4) has beyond a plain one of its sizes.
+    """What a decoder whose layers differ (Gemma 4, Gemma 3n, Zamba2) has beyond a plain one of its sizes.
 
     `linears` counts the weights of linear layers, `tables` those of per-layer embeddings. Of the layers that keep keys
     and values, `whole` attend to all tokens, with keys `whole_width` wide, and `windowed` to a window.
@@ -50,7 +50,9 @@ class ModelFacts:
 
     `stated_params` replaces the counted total where only a size is known or the model has parts beside the decoder;
     `tower` counts the vision tower and its projector. `attending` layers have attention where that is not all but those
-    of `linear`; `bare_layers` have no MLP; `windowed_layers` attend to no more than `window` tokens.
+    of `linear`; `bare_layers` have no MLP; `windowed_layers` attend to no more than `window` tokens. A layer's input is
+    `streams` x hidden wide. `quantization` is how the checkpoint stores its linears, None where no config.json
+    tells; `uncounted` names what that has but is not counted.
     """
 
     name: str
@@ -83,11 +85,14 @@ class ModelFacts:
     window: int = 0
     windowed_layers: int = 0
     uneven: Uneven | None = None
+    streams: int = 1
+    quantization: str | None = None
+    uncounted: tuple[str, ...] = ()
 
     @property
     def counted_as_its_class(self) -> bool:
         """Whether the parameters of this architecture are known to be counted right."""
-        return self.model_type in COUNTED or self.model_type in COUNTED_VISION
+        return not self.uncounted and (self.model_type in COUNTED or self.model_type in COUNTED_VISION)
 
     @property
     def expert_layers(self) -> int:
@@ -130,6 +135,16 @@ class ModelFacts:
             return self.uneven.whole * self.uneven.whole_width, self.uneven.windowed * self.kv_width
         windowed = min(self.windowed_layers, self.attention_layers)
         return (self.attention_layers - windowed) * self.kv_width, windowed * self.kv_width
+
+    @property
+    def cached_latent(self) -> int:
+        """Width of what vLLM keeps of a token of latent attention, in all layers together; 0 without."""
+        return self.attention_layers * self.latent.cached if self.latent else 0
+
+    @property
+    def cached_state(self) -> int:
+        """Bytes of the states that all mixers keep of a sequence, whatever its length."""
+        return self.linear.layers * self.linear.cached if self.linear else 0
 
     @property
     def expert_params(self) -> int:

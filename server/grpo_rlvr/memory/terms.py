@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from grpo_rlvr.memory import constants as c
+from grpo_rlvr.memory.checkpoint import BITSANDBYTES
 from grpo_rlvr.memory.mixers import LinearAttention
 from grpo_rlvr.memory.plan import Plan
 
@@ -74,7 +75,7 @@ def adapter_params(plan: Plan) -> int:
     attention = f.attention_layers * sum(size for name, size in sizes.items() if name in plan.lora.targets)
     everything = len(plan.lora.targets) >= len(sizes) + 3
     if f.latent and everything:
-        attention = f.layers * sum(map(sum, f.latent.projections(f.hidden, f.heads)))
+        attention = f.attention_layers * sum(map(sum, f.latent.projections(f.hidden, f.heads)))
     if f.linear and everything:
         attention += f.linear.layers * sum(map(sum, f.linear.projections(f.hidden)))
     routed = f.expert_layers * copies * (f.hidden + width) if width else 0
@@ -90,17 +91,21 @@ def trained_params(plan: Plan) -> int:
 
 
 def quantized_params(plan: Plan) -> int:
-    """Weights stored quantised: the linears of the blocks and of a vision tower, no experts held as one parameter."""
+    """Weights stored quantised: the linears of the blocks and of a vision tower.
+
+    bitsandbytes passes over experts that are held as one parameter; a checkpoint of another method has them quantised.
+    """
     if not plan.quantized:
         return 0
-    experts = 0 if plan.experts_are_linears else plan.facts.expert_layers * plan.facts.expert_params
+    passed_over = plan.quantized in BITSANDBYTES and not plan.experts_are_linears
+    experts = plan.facts.expert_layers * plan.facts.expert_params if passed_over else 0
     linears = plan.facts.block_linear_params + plan.facts.tower - experts
     return min(linears, plan.facts.params - plan.facts.embedding_params)
 
 
 def quantized_width(plan: Plan) -> float:
     """Bytes of a quantised weight with its scales."""
-    return {"nf4": c.NF4_DOUBLE_QUANT_BYTES, "nf4-single": c.NF4_BYTES, "int8": 1.0}[plan.quantized]
+    return c.QUANTIZED_BYTES[plan.quantized]
 
 
 def whole_weights(plan: Plan) -> float:
@@ -262,7 +267,8 @@ def saved_activations(plan: Plan) -> float:
     whole = (plan.facts.layers - plan.recomputed_layers) * mean
     if plan.checkpoints.offload:
         return whole
-    return plan.recomputed_layers * plan.facts.hidden * plan.tokens * stream_width(plan) + whole
+    stream = plan.facts.streams * plan.facts.hidden * stream_width(plan)
+    return plan.recomputed_layers * stream * plan.tokens + whole
 
 
 def recomputed_layer(plan: Plan) -> float:
