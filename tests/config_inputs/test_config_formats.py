@@ -107,3 +107,15 @@ def test_the_check_of_a_file_passes_on_what_reading_it_changed() -> None:
     loaded = load_config("learning_rate: 1e-6\n", "c.yaml")
     result = check(loaded.config, parse_setup(loaded.setup), loaded=loaded)
     assert result.notes == list(loaded.notes) and "1.0e-6" in result.notes[0]
+
+
+def test_a_key_of_the_users_own_script_is_told_from_one_misspelt() -> None:
+    text = "model_name_or_path: m\ndataset_id_or_path: d\nnum_generation: 8\nkl_coef: 0.1\ngrpo:\n  beta: 0.1\n"
+    loaded = load_config(text, "recipe.yaml")
+    assert loaded.config == {"num_generation": 8, "kl_coef": 0.1, "grpo": {"beta": 0.1}}
+    assert [note for note in loaded.notes if note.startswith("dataset_id_or_path: no option of TRL")]
+
+
+def test_keys_of_another_trainer_are_not_taken_for_a_scripts_own() -> None:
+    loaded = load_config("model_name_or_path: m\nfinetuning_type: lora\nquux: 1\n", "recipe.yaml")
+    assert {"finetuning_type", "quux"} <= loaded.config.keys()

@@ -176,3 +176,28 @@ def test_a_name_whose_value_does_not_fit_is_not_offered() -> None:
     result = check({"algorithm": {"name": "grpo"}, "do_trains": {"a": 1}}, parse_setup({}))
     found = [finding for finding in result.findings if finding.rule == "unknown-kwarg"]
     assert len(found) == 2 and not any(finding.fix and finding.fix.set for finding in found)
+
+
+SUBCLASS = """
+from dataclasses import dataclass, field
+from trl import GRPOConfig
+
+{decorator}
+class OwnConfig(GRPOConfig):
+    agent_servers: dict | None = None
+    num_generations: int = 3
+    learning_rate: float = field(default=2e-6)
+
+args = OwnConfig(output_dir="out", agent_servers={{}}, beta=0.1)
+"""
+
+
+def test_fields_of_a_subclass_are_defaults_where_trl_knows_them_and_not_judged_where_it_does_not() -> None:
+    loaded = load_config(SUBCLASS.format(decorator="@dataclass"), "train.py")
+    assert loaded.config == {"num_generations": 3, "learning_rate": 2e-6, "output_dir": "out", "beta": 0.1}
+    assert [note for note in loaded.notes if note.startswith("agent_servers: a field that this file adds")]
+
+
+def test_a_subclass_that_is_no_dataclass_changes_no_default() -> None:
+    loaded = load_config(SUBCLASS.format(decorator=""), "train.py")
+    assert loaded.config == {"output_dir": "out", "agent_servers": {}, "beta": 0.1}

@@ -8,11 +8,12 @@ from typing import Any, Literal
 from grpo_rlvr.config.load_json import parse_json
 from grpo_rlvr.config.load_limits import checked_mapping
 from grpo_rlvr.config.load_origin import notes_on_origin, refuse_repeated
-from grpo_rlvr.config.load_python import notebook_text, parse_python, read_config
+from grpo_rlvr.config.load_python import notebook_text, parse_python, read_config, subclass_fields
 from grpo_rlvr.config.load_rewards import known_signature
 from grpo_rlvr.config.load_script import is_script_file, route
 from grpo_rlvr.config.load_setup import read_setup
 from grpo_rlvr.config.load_yaml import parse_yaml
+from grpo_rlvr.config.tables import lifetimes, transformers_history
 from grpo_rlvr.errors import InputError
 
 Format = Literal["json", "yaml", "trl-yaml", "python", "notebook"]
@@ -157,6 +158,11 @@ def _from_python(text: str, name: str, kind: Format, path: Path | None) -> Loade
     refuse_repeated(script, read.call)
     origin_notes = notes_on_origin(script, read.call)
     around = read_setup(script, read.call)
+    ever = {*lifetimes(), *transformers_history()["fields"]}
+    for own in sorted(subclass_fields(script, read.call).keys() - ever):
+        read.config.pop(own, None)
+        read.unread.pop(own, None)
+        origin_notes.append(f"{own}: a field that this file adds to GRPOConfig; not judged.")
     config = checked_mapping(read.config, name)
     setup = checked_mapping(around.setup, name)
     notes = tuple(origin_notes) + tuple(

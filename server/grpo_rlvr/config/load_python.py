@@ -122,7 +122,8 @@ def read_config(script: Source) -> PythonConfig:
     result = PythonConfig(script, call)
     if len(call.args) > 1:
         result.unread["**positional"] = "GRPOConfig gets more than one positional argument"
-    named = [("output_dir", call.args[0])] if call.args else []
+    named = [(name, default) for name, default in subclass_fields(script, call).items() if default is not None]
+    named += [("output_dir", call.args[0])] if call.args else []
     for keyword in call.keywords:
         if keyword.arg is not None:
             named.append((keyword.arg, keyword.value))
@@ -132,6 +133,28 @@ def read_config(script: Source) -> PythonConfig:
         _read_field(script, field_name, value, result)
     _later_changes(script, call, result)
     return result
+
+
+def subclass_fields(script: Source, call: ast.Call) -> dict[str, ast.expr | None]:
+    """Return the fields that a dataclass of this file, called as the config, adds or gives another default."""
+    found = script.names.module.lookup(call.func.id) if isinstance(call.func, ast.Name) else None
+    definition = found[1][-1].definition if found else None
+    if not isinstance(definition, ast.ClassDef):
+        return {}
+    # Without the decorator the class keeps the __init__ of TRL's, which does not look at them.
+    if not any("dataclass" in source(decorator) for decorator in definition.decorator_list):
+        return {}
+    fields: dict[str, ast.expr | None] = {}
+    for item in definition.body:
+        if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
+            fields[item.target.id] = _default(item.value)
+    return fields
+
+
+def _default(value: ast.expr | None) -> ast.expr | None:
+    if isinstance(value, ast.Call) and source(value.func).rpartition(".")[2] == "field":
+        return next((keyword.value for keyword in value.keywords if keyword.arg == "default"), value)
+    return value
 
 
 def _choose(script: Source) -> ast.Call:

@@ -2,7 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any
+
+from grpo_rlvr.config.names import ELSEWHERE, FOREIGN, RENAMED, framework_of
+from grpo_rlvr.config.tables import lifetimes, transformers_history
 
 # One of these says that the file feeds a training script and not GRPOConfig alone.
 MARKERS = frozenset(
@@ -56,6 +60,10 @@ _TO_TRAINER = frozenset(
 )  # fmt: skip
 
 
+# A key this near to an option is one misspelt, and no argument of somebody's own script.
+_SLIP = 0.75
+
+
 @dataclass
 class Routed:
     """A command-line file taken apart."""
@@ -94,10 +102,20 @@ def route(value: Mapping[str, Any], signature_of: Callable[[str], str | None]) -
             routed.setup["rewards"] = [_reward(str(name), signature_of) for name in _listed(item)]
         elif key in _TO_TRAINER:
             put(routed.setup, f"trainer.{key}", item)
+        elif _is_of_the_script(key, value):
+            routed.notes.append(f"{key}: no option of TRL or transformers; taken for an argument of your own script.")
         else:
             routed.config[key] = item
     _finish(routed, value, peft, model_init)
     return routed
+
+
+def _is_of_the_script(key: str, value: Mapping[str, Any]) -> bool:
+    """Whether a key can only be a field of the dataclass that the user's own script reads beside TRL's."""
+    known = {*lifetimes(), *transformers_history()["fields"], *FOREIGN, *RENAMED, *ELSEWHERE}
+    if key in known or isinstance(value[key], Mapping) or framework_of(list(value)):
+        return False
+    return not get_close_matches(key, known, n=1, cutoff=_SLIP)
 
 
 def _finish(routed: Routed, value: Mapping[str, Any], peft: dict[str, Any], model_init: dict[str, Any]) -> None:
