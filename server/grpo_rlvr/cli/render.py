@@ -288,7 +288,8 @@ def recommendation(result: Recommendation) -> None:
         for remedy in label.remedies:
             indented(f"[green]do:[/] {escape(remedy.action)}")
     console.print(f"\nvariant [bold]{advice.variant}[/]: {escape(advice.why)}")
-    paragraphs("Change", (f"{key} = {value!r}" for key, value in advice.kwargs.items()))
+    change = "Change" if advice.arguments_of == "trl" else f"Change in {advice.arguments_of}"
+    paragraphs(change, (f"{key} = {value!r}" for key, value in advice.kwargs.items()))
     paragraphs("Only if", advice.preconditions)
     paragraphs("Also possible", advice.alternatives)
     paragraphs("Missing", result.missing)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from grpo_rlvr.metrics.dialects import DIALECTS, Dialect
 from grpo_rlvr.models.setup import Setup
 
 NEWEST_TRL = (1, 16)
@@ -12,19 +13,27 @@ _NAMES_OF_A_LOSS = (
     "loss_type", "loss_mode", "policy_loss", "policy_loss_type", "advantage_estimator", "adv_estimator", "variant",
     "algorithm",
 )  # fmt: skip
+# Options that only one family of trainers has, with which a config says whose it is.
+_VERL_OPTIONS = frozenset(("actor_rollout_ref", "loss_agg_mode", "ppo_mini_batch_size", "adv_estimator"))
+_TRL_ARGUMENTS = frozenset(
+    ("per_device_train_batch_size", "steps_per_generation", "num_iterations", "scale_rewards", "vllm_mode")
+)
 
 
 @dataclass(frozen=True)
 class Context:
     """Facts about the run; None is unknown, never a default.
 
-    `off_policy` says whether a batch is used for more than one update; `given` are the TRL arguments of the config.
+    `off_policy` says whether a batch is used for more than one update; `given` are the arguments of the config, `named`
+    the same with each nested or dotted one also under the ends of its path. `trainer` is whose log or config it is, ""
+    when nothing says so: then TRL is assumed. `dialect` are that trainer's names for TRL's arguments, where known.
     """
 
     trl: tuple[int, ...]
     trl_stated: bool
-    is_trl: bool
+    trainer: str
     given: Mapping[str, Any]
+    named: Mapping[str, Any]
     moe: bool | None
     cap: float | None
     beta: float | None
@@ -33,6 +42,14 @@ class Context:
     off_policy: bool | None
     learning_rate: float | None
     num_generations: float | None
+
+    @property
+    def is_trl(self) -> bool:
+        return self.trainer in ("", "trl")
+
+    @property
+    def dialect(self) -> Dialect | None:
+        return DIALECTS.get(self.trainer)
 
 
 def read_context(
@@ -43,7 +60,8 @@ def read_context(
     setup = setup or Setup()
     stated = trl_version or _text(named.get("trl_version")) or _text(setup.get("versions.trl"))
     version = _version(stated) or NEWEST_TRL
-    is_trl = _is_trl(config or {}, frameworks)
+    trainer = _trainer(config or {}, frameworks)
+    is_trl = trainer in ("", "trl")
     loss = _loss_type(named, version, is_trl)
     sequence = "sequence" in str(named.get("importance_sampling_level", "")) or any(
         "gspo" in str(named.get(key, "")).lower() for key in _NAMES_OF_A_LOSS
@@ -51,8 +69,9 @@ def read_context(
     return Context(
         trl=version,
         trl_stated=stated is not None,
-        is_trl=is_trl,
+        trainer=trainer,
         given=dict(config or {}),
+        named=named,
         moe=_moe(named, setup),
         cap=_number(
             named,
@@ -67,7 +86,7 @@ def read_context(
         beta=_number(named, "beta", "kl_coef", "init_kl_coef", "kl_loss_coef"),
         loss_type=loss,
         sequence_level=sequence,
-        off_policy=_off_policy(named, is_trl),
+        off_policy=_off_policy(named, is_trl or trainer == "ms-swift"),
         learning_rate=_number(named, "learning_rate", "lr", "actor_learning_rate"),
         num_generations=_number(named, "num_generations", "rollout.n", "n_samples_per_prompt", "n", "group_size"),
     )
@@ -96,11 +115,16 @@ def _paths(config: Mapping[str, Any], before: str = "", depth: int = 6) -> Itera
             yield path, value
 
 
-def _is_trl(given: Mapping[str, Any], frameworks: tuple[str, ...]) -> bool:
-    foreign = {"verl", "openrlhf", "nemo-rl", "prime-rl", "slime", "tinker"}
-    if any("." in str(key) or str(key).startswith(("actor_", "rollout_")) for key in given):
-        return False
-    return not (frameworks and frameworks[0] in foreign)
+def _trainer(given: Mapping[str, Any], frameworks: tuple[str, ...]) -> str:
+    """Whose log it is: by the names it prints, unless the config is written in names that settle it."""
+    printed = frameworks[0] if frameworks else ""
+    keys = {str(key) for key in given}
+    verls = bool({key.split(".")[0] for key in keys} & _VERL_OPTIONS)
+    if verls or any("." in key or key.startswith(("actor_", "rollout_")) for key in keys):
+        return printed if printed not in ("", "trl") else "verl" if verls else "unknown"
+    if keys & _TRL_ARGUMENTS and printed != "ms-swift":
+        return "trl"
+    return printed
 
 
 def _loss_type(given: Mapping[str, Any], version: tuple[int, ...], is_trl: bool) -> str | None:

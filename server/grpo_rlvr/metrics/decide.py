@@ -1,10 +1,12 @@
 """From labels to a variant: the map of symptoms to variants, braked by what the config makes effective."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from grpo_rlvr.metrics.context import Context
 from grpo_rlvr.metrics.signals import Signals
-from grpo_rlvr.metrics.variants import BY_NAME, Recipe, change_for
+from grpo_rlvr.metrics.variants import BY_NAME, Recipe
+from grpo_rlvr.metrics.wording import changes, conditions_of, reuse, told, whose
 from grpo_rlvr.models.recommend import Advice, Label, LabelFinding, Variant
 
 # Tokens clipped in the median row: enough to show that ratios leave 1.
@@ -13,6 +15,12 @@ _CLIPPING_SEEN = 1e-3
 
 def decide(labels: list[LabelFinding], s: Signals, c: Context) -> Advice:
     """Return the advice that the labels, the signals and the config support together."""
+    advice = _advice(labels, s, c)
+    advice.arguments_of = whose(c)
+    return advice
+
+
+def _advice(labels: list[LabelFinding], s: Signals, c: Context) -> Advice:
     names: list[Label] = [item.label for item in labels]
     first = names[0]
     if first in ("healthy", "plateau", "too_short_to_tell"):
@@ -23,7 +31,7 @@ def decide(labels: list[LabelFinding], s: Signals, c: Context) -> Advice:
         return _length(c, falls="divergence_nan" in names)
     if first == "moe_instability":
         return _routing(labels, s, c)
-    return Advice(variant="not_a_variant_problem", why=_NOT_A_VARIANT[first], alternatives=_ALTERNATIVES.get(first, []))
+    return Advice(variant="not_a_variant_problem", why=_NOT_A_VARIANT[first], alternatives=_alternatives(first, c))
 
 
 _NOT_A_VARIANT: dict[Label, str] = {
@@ -35,18 +43,23 @@ _NOT_A_VARIANT: dict[Label, str] = {
     "length_collapse": "A reward that short answers satisfy, or too large a step, shrinks answers under every variant.",
     "offpolicy_mismatch": "Sampler and trainer disagree: sync, precision or sampling settings come before any ratio.",
 }
-_ALTERNATIVES: dict[Label, list[str]] = {
-    "truncation": [
-        "the overlong parts of DAPO: a soft overlong penalty, and mask_truncated_completions=True once fewer "
-        "than half are cut"
-    ],
-    "kl_blowup": ["delta=4.0 (two-sided clipping) as a guard when batches are reused"],
-    "offpolicy_mismatch": ["vespo, or off_policy_mask_threshold=0.5, for samples that are stale by design"],
-}
+
+
+def _alternatives(label: Label, c: Context) -> list[str]:
+    """Settings that treat the same cause, in the names of the trainer in use."""
+    if label == "truncation":
+        mask = told(c, mask_truncated_completions=True)
+        masked = f", and {mask} once fewer than half are cut" if mask else ""
+        return [f"the overlong parts of DAPO: a soft overlong penalty{masked}"]
+    if label == "kl_blowup" and (guard := told(c, delta=4.0)):
+        return [f"{guard} (two-sided clipping) as a guard when batches are reused"]
+    if label == "offpolicy_mismatch" and (mask := told(c, off_policy_mask_threshold=0.5)):
+        return [f"{'vespo, or ' if c.is_trl else ''}{mask}, for samples that are stale by design"]
+    return []
 
 
 def _quiet(label: Label, s: Signals, c: Context) -> Advice:
-    if c.moe and c.off_policy and not c.sequence_level and c.is_trl:
+    if c.moe and c.off_policy and not c.sequence_level and (c.is_trl or c.trainer == "ms-swift"):
         return _switch(
             BY_NAME["gspo"],
             c,
@@ -81,10 +94,8 @@ def _for_experts(c: Context) -> list[str]:
     if not c.moe or c.sequence_level:
         return []
     state = "is idle on-policy, as here" if c.off_policy is False else "is idle unless batches are reused"
-    return [
-        f"gspo {state}: first set steps_per_generation = 4 x gradient_accumulation_steps, then "
-        "importance_sampling_level='sequence', loss_type='grpo', epsilon=3e-4, epsilon_high=4e-4"
-    ]
+    arguments = told(c, importance_sampling_level="sequence", loss_type="grpo", epsilon=3e-4, epsilon_high=4e-4)
+    return [f"gspo {state}: first {reuse(c)}, then {arguments}"]
 
 
 def _entropy(s: Signals, c: Context) -> Advice:
@@ -102,36 +113,33 @@ def _entropy(s: Signals, c: Context) -> Advice:
         if c.off_policy is False
         else "is not known to reuse batches, and without that clip-higher and GSPO are idle"
     )
-    bonus = BY_NAME["entropy_bonus"]
-    change = change_for(bonus, dict(c.given), c.trl)
+    change = changes(BY_NAME["entropy_bonus"], c)
+    options = (
+        f"dapo ({told(c, epsilon_high=0.28)}) once batches are reused",
+        "cispo when clipping is seen to remove rare tokens" if told(c, loss_type="cispo") else "",
+        told(c, top_entropy_quantile=0.2),
+    )
     return Advice(
         variant="not_a_variant_problem",
         kwargs=change.set,
         why=f"Entropy is spent without gain, and the run {state}. The direct remedies are a lower learning rate and "
         "an entropy bonus.",
-        preconditions=[
-            "for clip-higher to act, first set num_iterations=2 or steps_per_generation = 4 x "
-            "gradient_accumulation_steps",
-            *(f"needs {name}" for name in change.unknown),
-        ],
-        alternatives=[
-            "dapo (epsilon_high=0.28) once batches are reused",
-            "cispo when clipping is seen to remove rare tokens",
-            "top_entropy_quantile=0.2",
-        ],
+        preconditions=[f"for clip-higher to act, first {reuse(c)}", *(f"needs {name}" for name in change.unknown)],
+        alternatives=[option for option in options if option],
     )
 
 
 def _length(c: Context, falls: bool) -> Advice:
+    loss = f"loss_type='{c.loss_type}'" if c.is_trl else "the loss in use"
     if c.loss_type in ("grpo", "sapo"):
         return _switch(
             BY_NAME["dr_grpo"],
             c,
-            f"Answers grow without gain under loss_type='{c.loss_type}', which averages per answer and "
-            "punishes long wrong answers less; Dr. GRPO removes that weight.",
+            f"Answers grow without gain under {loss}, which averages per answer and punishes long wrong answers less; "
+            "Dr. GRPO removes that weight.",
             ["dapo, which is token-level too and keeps the scaling"],
         )
-    known = f"loss_type='{c.loss_type}' is token-level already" if c.loss_type else "the loss in use is not known"
+    known = f"{loss} is token-level already" if c.loss_type else "the loss in use is not known"
     return Advice(
         variant="not_a_variant_problem",
         why=f"Answers grow without gain, and {known}: a penalty on length, not another divisor, is the remedy.",
@@ -166,8 +174,7 @@ def _routing(labels: list[LabelFinding], s: Signals, c: Context) -> Advice:
 
 def _switch(recipe: Recipe, c: Context, why: str, others: list[str] | None = None) -> Advice:
     """Advice to change to a recipe: exactly what differs from the config, and what has to hold."""
-    given = dict(c.given) if c.is_trl else {}
-    change = change_for(recipe, given, c.trl)
+    change = changes(recipe, c)
     kwargs: dict[str, Any] = dict(change.set)
     if not change.set and not change.unknown:
         return Advice(
@@ -176,18 +183,19 @@ def _switch(recipe: Recipe, c: Context, why: str, others: list[str] | None = Non
             already=change.already,
             alternatives=others or [],
         )
-    conditions = [*recipe.effective_if, *recipe.costs, *recipe.lacks]
-    if change.unknown:
+    conditions = conditions_of(recipe, c)
+    if change.unknown and c.dialect:
+        conditions.append(f"no option of {c.trainer} is known here for {', '.join(change.unknown)}")
+    elif change.unknown:
         conditions.insert(0, f"this TRL lacks {', '.join(change.unknown)}: upgrade first")
-    if "loss_type" in kwargs and kwargs["loss_type"] in ("dapo", "cispo") and c.trl < (1, 9) and _split_batches(given):
+    split = c.is_trl and kwargs.get("loss_type") in ("dapo", "cispo") and c.trl < (1, 9) and _split_batches(c.given)
+    if split:
         del kwargs["loss_type"]
         conditions.append(
             "loss_type stays: before TRL 1.9 'dapo' scales the gradient wrongly when steps_per_generation differs from "
             "gradient_accumulation_steps"
         )
-    if not c.is_trl:
-        conditions.append("arguments are in TRL's names, while the log is another framework's")
-    elif not c.trl_stated:
+    if c.is_trl and not c.trl_stated:
         conditions.append(
             f"arguments are those of TRL {'.'.join(map(str, c.trl[:2]))}: the version in use was not stated"
         )
@@ -202,7 +210,7 @@ def _switch(recipe: Recipe, c: Context, why: str, others: list[str] | None = Non
     )
 
 
-def _split_batches(given: dict[str, Any]) -> bool:
+def _split_batches(given: Mapping[str, Any]) -> bool:
     """True when a generation is consumed in other portions than one optimiser step takes."""
     steps = given.get("steps_per_generation")
     return steps is not None and steps != given.get("gradient_accumulation_steps", 1)

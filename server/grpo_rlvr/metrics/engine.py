@@ -9,8 +9,9 @@ from grpo_rlvr.metrics.context import Context, read_context
 from grpo_rlvr.metrics.decide import decide
 from grpo_rlvr.metrics.diagnose import diagnose
 from grpo_rlvr.metrics.parsing import ParsedLog, Series, parse
-from grpo_rlvr.metrics.remedies import REMEDIES, WOULD_DECIDE
+from grpo_rlvr.metrics.remedies import WOULD_DECIDE
 from grpo_rlvr.metrics.signals import Signals
+from grpo_rlvr.metrics.wording import column_name, option_name, remedies_for
 from grpo_rlvr.models.recommend import LabelFinding, ParsedSummary, Recommendation, UnreadLine
 from grpo_rlvr.models.setup import Setup
 
@@ -65,8 +66,12 @@ def label_all(signals: Signals, context: Context) -> list[LabelFinding]:
     """Diagnoses with their remedies and the columns that would decide."""
     labels = diagnose(signals, context)
     for item in labels:
-        item.remedies = list(REMEDIES[item.label])
-        item.would_decide = [column for quantity, column in WOULD_DECIDE[item.label] if not _has(signals.log, quantity)]
+        item.remedies = remedies_for(item.label, context)
+        item.would_decide = [
+            column_name(quantity, column, context)
+            for quantity, column in WOULD_DECIDE[item.label]
+            if not _has(signals.log, quantity)
+        ]
     return labels
 
 
@@ -96,7 +101,7 @@ def _missing(log: ParsedLog, context: Context, config: Mapping[str, Any] | None,
     if not config:
         missing.append("the config: whether batches are reused, which loss and which cap decides what a variant can do")
     elif context.cap is None:
-        missing.append("the cap on completion length (max_completion_length)")
+        missing.append(f"the cap on completion length ({option_name('max_completion_length', context)})")
     if context.is_trl and not context.trl_stated:
         missing.append("the TRL version")
     if context.moe is None:

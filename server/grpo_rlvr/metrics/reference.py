@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from grpo_rlvr.metrics import limits
 from grpo_rlvr.metrics.aliases import ALIASES
+from grpo_rlvr.metrics.dialects import DIALECTS, Dialect
 from grpo_rlvr.metrics.names import QUANTITIES
 from grpo_rlvr.metrics.remedies import REMEDIES
 from grpo_rlvr.metrics.rules import RULES
@@ -44,6 +45,7 @@ def render_docs() -> dict[str, str]:
         "references/metrics.md": _metrics(),
         "references/metrics-of-other-trainers.md": _other_trainers(),
         "references/metrics-in-tables.md": _spellings(),
+        "references/options-of-other-trainers.md": _other_options(),
     }
 
 
@@ -172,7 +174,8 @@ def _metrics() -> str:
                 _NAMES,
                 "",
                 *_names("trl"),
-                "Other trainers: [metrics-of-other-trainers.md](metrics-of-other-trainers.md). Tables and notes:",
+                "Other trainers: [metrics-of-other-trainers.md](metrics-of-other-trainers.md), their options:",
+                "[options-of-other-trainers.md](options-of-other-trainers.md). Tables and notes:",
                 "[metrics-in-tables.md](metrics-in-tables.md).",
             ]
         )
@@ -196,6 +199,50 @@ def _other_trainers() -> str:
         )
         + "\n"
     )
+
+
+def _other_options() -> str:
+    return (
+        "\n".join(
+            [
+                _NOTICE,
+                "# Options of other trainers",
+                "",
+                f"Read this when advice is for another trainer than TRL: {', '.join(DIALECTS)}.",
+                "",
+                "Left TRL's argument, right what does the same there. `recommend_variant` gives these names itself",
+                "when the log is that trainer's.",
+                "",
+                *[line for dialect in DIALECTS.values() for line in _options(dialect)],
+            ]
+        ).rstrip()
+        + "\n"
+    )
+
+
+def _options(dialect: Dialect) -> list[str]:
+    same = [name for name, option in dialect.names.items() if name == option]
+    rows = [(f"`{name}`", f"`{option}`") for name, option in dialect.names.items() if name != option]
+    rows += [
+        (f"`{name}={value!r}`", ", ".join(f"`{option}={wanted!r}`" for option, wanted in options.items()))
+        for (name, value), options in dialect.values.items() if options
+    ]  # fmt: skip
+    told = (
+        ("a batch for several updates", dialect.reuse),
+        ("a soft penalty for length", dialect.overlong),
+        ("dynamic sampling", dialect.sampling),
+    )
+    rows += [(what, option) for what, option in told if option]
+    unchanged = [f"The same names: {', '.join(same)}.", ""] if same else []
+    return [
+        f"## {dialect.trainer}",
+        "",
+        f"Read in {dialect.read_in}.",
+        "",
+        *unchanged,
+        *_table(("TRL", "Option"), rows),
+        "",
+    ]
 
 
 def _spellings() -> str:

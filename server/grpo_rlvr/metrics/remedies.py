@@ -9,6 +9,11 @@ def _do(action: str, tool: str = "", **kwargs: Any) -> Remedy:
     return Remedy(action=action, tool=tool, kwargs=kwargs)
 
 
+SOFT_PENALTY = (
+    "Add a soft penalty near the cap (in TRL: "
+    "trl.rewards.get_soft_overlong_punishment(max_completion_len, soft_punish_cache))."
+)
+
 REMEDIES: dict[Label, tuple[Remedy, ...]] = {
     "healthy": (
         _do("Stay on this recipe; judge the result by a held-out evaluation, which these metrics do not replace."),
@@ -24,7 +29,9 @@ REMEDIES: dict[Label, tuple[Remedy, ...]] = {
         ),
         _do("Only then raise the learning rate or the number of generations.", "check_config"),
     ),
-    "too_short_to_tell": (_do("Wait for 20 logged rows, or set logging_steps=1, then ask again.", "run_logs"),),
+    "too_short_to_tell": (
+        _do("Wait for 20 logged rows, or log every step (in TRL logging_steps=1), then ask again.", "run_logs"),
+    ),
     "no_signal": (
         _do(
             "Score a few dozen outputs: a reward that is never paid is a broken grader or a wrong "
@@ -56,19 +63,13 @@ REMEDIES: dict[Label, tuple[Remedy, ...]] = {
     "truncation": (
         _do("Raise the cap to the length that unhindered answers have, if the memory allows.", "check_config"),
         _do("Read cut answers: do they ramble, miss the end token, or lack a stop sequence?", "start_reading"),
-        _do(
-            "Add a soft penalty near the cap: "
-            "trl.rewards.get_soft_overlong_punishment(max_completion_len, soft_punish_cache)."
-        ),
+        _do(SOFT_PENALTY),
         _do("Mask cut answers only when fewer than half are cut.", "check_config", mask_truncated_completions=True),
     ),
     "length_bias": (
         _do("Read long answers: is the length work or padding?", "start_reading"),
-        _do("With loss_type='grpo', use a token-level loss (dapo or dr_grpo); with 'dapo' this is already so."),
-        _do(
-            "Add a soft penalty near the cap: "
-            "trl.rewards.get_soft_overlong_punishment(max_completion_len, soft_punish_cache)."
-        ),
+        _do("If the loss averages per answer (in TRL loss_type='grpo'), use a token-level one (dapo or dr_grpo)."),
+        _do(SOFT_PENALTY),
     ),
     "length_collapse": (
         _do("Score the short answers: a reward that pays for saying nothing is the usual cause.", "score_samples"),
@@ -81,7 +82,9 @@ REMEDIES: dict[Label, tuple[Remedy, ...]] = {
             "sample_outputs",
             temperature=1.0,
         ),
-        _do("On-policy, the direct remedy is an entropy bonus (TRL 1.8 or later).", "check_config", entropy_coef=0.001),
+        _do(
+            "On-policy, the direct remedy is an entropy bonus (in TRL from 1.8 on).", "check_config", entropy_coef=0.001
+        ),
         _do("Off-policy, clip higher on the upside (DAPO).", "check_config", epsilon_high=0.28),
     ),
     "kl_blowup": (

@@ -53,7 +53,11 @@ class Remedy(Model):
 
     action: str = Field(description="What to do.")
     tool: str = Field(default="", description="The tool or verb of this project that settles it, empty if none.")
-    kwargs: dict[str, Any] = Field(default_factory=dict, description="GRPOConfig arguments, where it is one of those.")
+    kwargs: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Arguments to set, where it is one of those: GRPOConfig's, or options of the trainer that the "
+        "recommendation's `arguments_of` names.",
+    )
 
 
 class LabelFinding(Model):
@@ -75,8 +79,11 @@ class Advice(Model):
         "something else first; insufficient_data means the log cannot tell."
     )
     kwargs: dict[str, Any] = Field(
-        default_factory=dict, description="Exactly the GRPOConfig arguments to change, for the TRL version in use."
+        default_factory=dict,
+        description="Exactly the arguments to change: GRPOConfig's for the TRL version in use, or options of the "
+        "trainer that `arguments_of` names.",
     )
+    arguments_of: str = Field(default="trl", description="The trainer whose names kwargs and already are in.")
     why: str = Field(description="The reason, in one or two sentences.")
     preconditions: list[str] = Field(
         default_factory=list, description="What has to hold for the change to have any effect, and what it costs."
@@ -86,7 +93,7 @@ class Advice(Model):
     )
     alternatives: list[str] = Field(
         default_factory=list,
-        description="Other losses or settings of TRL that treat the same cause, most direct first.",
+        description="Other losses or settings that treat the same cause, most direct first.",
     )
 
 
