@@ -16,9 +16,14 @@ OFFLOADED = {
     "deepspeed": {"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}, "optimizer": {}},
 }
 ZERO3 = {**OFFLOADED, "deepspeed": {**OFFLOADED["deepspeed"], "zero_optimization": {"stage": 3}}}  # type: ignore[dict-item]
-NONE = {"rewards": [{"name": "f", "signature": "def f(completions, **kwargs)", "returns": "None when the answer is missing"}]}
+NONE = {
+    "rewards": [
+        {"name": "f", "signature": "def f(completions, **kwargs)", "returns": "None when the answer is missing"}
+    ]
+}
 STEPS = {"gradient_accumulation_steps": 8, "steps_per_generation": 2, "num_generations": 8}
 MIXED = {"model": {"class": "vlm"}, "dataset": {"columns": ["prompt", "image"], "images": "mixed sizes"}}
+SHARDED = {"model": {"peft": True}, "hardware": {"fsdp_version": 2, "num_processes": 8}}
 FULL = {"model": {"peft": False}}
 NO_NVLINK = {"model": {"peft": True}, "hardware": {"num_processes": 2, "nvlink": False}}
 
@@ -50,6 +55,8 @@ FIRES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("image-sizes-mixed", COLOCATE, MIXED, "0.29.1"),
     ("adapter-tensor-parallel-hang", {**COLOCATE, "vllm_tensor_parallel_size": 2}, NO_NVLINK, "1.7.0"),
     ("reference-with-optimizer-block", OFFLOADED, FULL, "1.9.0"),
+    ("fsdp2-lora-generate", {}, {**SHARDED, **beside(transformers="4.57.6")}, "0.28.0"),
+    ("fsdp2-lora-generate", {}, SHARDED, "0.25.1"),
     ("rollout-steps-differ-from-accumulation", STEPS, {}, "1.9.0"),
     ("turn-end-not-counted-as-end", {}, ENDS, "1.14.1"),
     ("policy-not-a-language-model", {}, {"model": {"instance": "AutoModelForCausalLMWithValueHead"}}, "1.16.0"),
@@ -86,6 +93,8 @@ SILENT: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("reference-with-optimizer-block", ZERO3, FULL, "1.9.0"),
     ("reference-with-optimizer-block", OFFLOADED, {"model": {"peft": True}}, "1.9.0"),
     ("rollout-steps-differ-from-accumulation", STEPS, {}, "1.9.1"),
+    ("fsdp2-lora-generate", {}, {**SHARDED, **beside(transformers="5.0.0")}, "0.28.0"),
+    ("fsdp2-lora-generate", COLOCATE, SHARDED, "0.25.1"),
     ("turn-end-not-counted-as-end", {}, ENDS, "1.14.2"),
     ("policy-not-a-language-model", {}, {"model": {"instance": "AutoModelForCausalLM"}}, "1.16.0"),
     # Without a patch number the newest patch is meant, whose faults are mended.

@@ -238,7 +238,7 @@ class Facts:
         if self.vllm_mode == "device":
             index = (self.config.text("vllm_device") or "auto").rpartition(":")[2]
             only_one = self.processes == 1 and self.gpus == 1
-            return bool(only_one or (index.isdigit() and int(index) < self.processes))
+            return bool(only_one or (index.isdecimal() and int(index) < self.processes))
         return self.colocate
 
     @property
@@ -319,7 +319,7 @@ def device_list(value: Any) -> tuple[int, ...] | None:
     """Return GPU indices from a list or from text such as `0,1`; None when there is none."""
     if isinstance(value, str):
         parts = [part.strip() for part in value.split(",") if part.strip()]
-        return tuple(int(part) for part in parts) if parts and all(part.isdigit() for part in parts) else None
+        return tuple(int(part) for part in parts) if parts and all(part.isdecimal() for part in parts) else None
     if isinstance(value, list | tuple):
         return device_list(",".join(str(item) for item in value if not isinstance(item, bool)))
     return (value,) if isinstance(value, int) and not isinstance(value, bool) else None

@@ -363,6 +363,6 @@ def _environment(script: Source, result: ScriptSetup) -> None:
         if isinstance(target.slice, ast.Constant) and isinstance(value, ast.Constant):
             name, text = str(target.slice.value), str(value.value)
             put(result.setup, "launch.env", {**result.setup.get("launch", {}).get("env", {}), name: text})
-            if name == "CUDA_VISIBLE_DEVICES" and all(part.strip().isdigit() for part in text.split(",")):
+            if name == "CUDA_VISIBLE_DEVICES" and all(part.strip().isdecimal() for part in text.split(",")):
                 devices = [int(part) for part in text.split(",")]
                 result.put("hardware.cuda_visible_devices", devices, statement.lineno)

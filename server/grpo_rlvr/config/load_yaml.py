@@ -190,7 +190,7 @@ def _integer(text: str, path: str, line: int, name: str) -> Any:
         return text
     digits = text.replace("_", "")
     try:
-        if digits.lstrip("+-").startswith("0") and digits.lstrip("+-").isdigit() and len(digits.lstrip("+-")) > 1:
+        if digits.lstrip("+-").startswith("0") and digits.lstrip("+-").isdecimal() and len(digits.lstrip("+-")) > 1:
             return int(digits, 8)
         return int(digits, 0)
     except ValueError as error:

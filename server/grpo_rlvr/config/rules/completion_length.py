@@ -37,7 +37,7 @@ def tokens_needed(task: str) -> int | None:
     for match in _TOKENS.finditer(task):
         before = task[max(0, match.start() - _BEFORE) : match.start()].lower()
         digits = match[1].replace(",", "").rstrip(".")
-        if "prompt" not in before and "question" not in before and digits.replace(".", "", 1).isdigit():
+        if "prompt" not in before and "question" not in before and digits.replace(".", "", 1).isdecimal():
             found.append(int(float(digits) * (1000 if match[2] else 1)))
     return max(found, default=None)
 

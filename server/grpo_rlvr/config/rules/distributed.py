@@ -281,6 +281,32 @@ def fsdp2_lora_server_sync(facts: Facts) -> Outcome:
 
 
 @rule(
+    "fsdp2-lora-generate",
+    severity="error",
+    trl=">=0.18",
+    what="LoRA under FSDP2 with model.generate and a transformers before 5.0.",
+    why="generate() of an adapter's model goes round the hooks that gather the shards: RuntimeError (got mixed "
+    "torch.Tensor and DTensor) at the first rollout. transformers 5.0 registers generate with FSDP2.",
+    bad=Example({}, {"model": {"peft": True}, "hardware": {"fsdp_version": 2}, "versions": {"trl": "0.25.1"}}),
+    good=Example({}, {"model": {"peft": True}, "hardware": {"fsdp_version": 2}, "versions": {"trl": "1.16.0"}}),
+    sources=("huggingface/trl#4550", "huggingface/transformers#42436", "transformers wheels 4.57 and 5.0"),
+)
+def fsdp2_lora_generate(facts: Facts) -> Outcome:
+    if facts.fsdp_version != 2 or facts.use_vllm or not facts.peft or not facts.transformers_is("<5"):
+        return PASS
+    return fail(
+        "hardware.fsdp_version",
+        "fsdp_config",
+        "model.peft",
+        "versions.transformers",
+        "use_vllm",
+        value=2,
+        message="model.generate fails with LoRA under FSDP2 before transformers 5.0: upgrade it, use FSDP1 or ZeRO, or "
+        "let vLLM generate.",
+    )
+
+
+@rule(
     "sequence-parallelism",
     severity="error",
     what="Context or sequence parallelism.",
@@ -355,6 +381,7 @@ RULES = (
     fsdp_not_supported_yet,
     fsdp2_without_weight_sync,
     fsdp2_lora_server_sync,
+    fsdp2_lora_generate,
     sequence_parallelism,
     device_map_in_distributed_run,
 )

@@ -258,7 +258,7 @@ def vllm_server_sync_without_cuda(facts: Facts) -> Outcome:
 
 def _usable_host(host: str) -> str | None:
     """Return the host in a text that is a URL or holds a port, None when it is a plain host."""
-    if "://" not in host and (host.count(":") != 1 or not host.rpartition(":")[2].isdigit()):
+    if "://" not in host and (host.count(":") != 1 or not host.rpartition(":")[2].isdecimal()):
         return None
     try:
         return urlsplit(host if "://" in host else f"//{host}").hostname

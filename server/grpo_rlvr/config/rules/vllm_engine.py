@@ -116,7 +116,7 @@ def no_gpu_left_for_vllm(config: ConfigView, facts: Facts) -> Outcome:
     if facts.vllm_mode != "device":
         return PASS
     kind, _, index = (config.text("vllm_device") or "auto").rpartition(":")
-    if kind == "cuda" and index.isdigit():
+    if kind == "cuda" and index.isdecimal():
         # One that trains as well is allowed, with a warning.
         seen = len(facts.visible_devices) if facts.visible_devices else facts.gpus
         if seen is None or int(index) < seen:
