@@ -90,6 +90,23 @@ SETUPS = st.fixed_dictionaries(
 CONFIGS = st.dictionaries(st.sampled_from(sorted({*table("1.16.0").fields, *table("0.17.0").fields})), JUNK, max_size=8)
 
 
+@pytest.mark.parametrize(
+    ("config", "raw"),
+    [
+        ({}, {"hardware": {"cuda_visible_devices": ["²"]}}),
+        ({}, {"hardware": {"cuda_visible_devices": "0,²"}}),
+        ({"use_vllm": True, "vllm_device": "cuda:²"}, {"hardware": {"gpus": 2, "num_processes": 1}}),
+    ],
+)
+def test_a_raised_digit_is_no_number_of_a_device(config: dict[str, Any], raw: dict[str, Any]) -> None:
+    assert check(config, parse_setup(raw), trl_version="0.15.2").findings is not None
+
+
+def test_a_script_with_a_raised_digit_for_a_device_is_read() -> None:
+    script = 'import os\nos.environ["CUDA_VISIBLE_DEVICES"] = "²"\nconfig = GRPOConfig(num_generations=8)\n'
+    assert load_config(script, "a.py").setup["launch"]["env"] == {"CUDA_VISIBLE_DEVICES": "²"}
+
+
 @settings(max_examples=300, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(config=CONFIGS, raw=SETUPS, version=st.sampled_from(["0.14.0", "0.17.0", "0.23.1", "0.29.1", "1.8.0", "1.16.0"]))
 def test_whatever_a_setup_and_a_config_hold_the_answer_is_findings_or_one_error(

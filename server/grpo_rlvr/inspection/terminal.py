@@ -141,7 +141,7 @@ class _Terminal:
                     self._show(at, content, whole=True)
                 case "g":
                     target = self._line("Jump to row: ") or ""
-                    if target.isdigit() and 1 <= int(target) <= len(self.rows):
+                    if target.isdecimal() and 1 <= int(target) <= len(self.rows):
                         self.news = ""
                         return int(target) - 1
                     self._say(f"There are rows 1 to {len(self.rows)}.")
@@ -165,7 +165,7 @@ class _Terminal:
         self._say(self.news)
         self._summary()
         target = self._line("All read. A row number looks again, Enter ends: ")
-        if target and target.isdigit() and 1 <= int(target) <= len(self.rows):
+        if target and target.isdecimal() and 1 <= int(target) <= len(self.rows):
             return int(target) - 1
         return None
 

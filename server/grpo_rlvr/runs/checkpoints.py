@@ -15,7 +15,7 @@ def checkpoint_folders(output: Path) -> list[tuple[int, Path]]:
     found = []
     for folder in output.glob("checkpoint-*"):
         step = folder.name.rpartition("-")[2]
-        if folder.is_dir() and step.isdigit():
+        if folder.is_dir() and step.isdecimal():
             found.append((int(step), folder))
     return sorted(found)
 

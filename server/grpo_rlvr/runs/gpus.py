@@ -38,17 +38,17 @@ def list_gpus() -> list[Gpu]:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return found
-    allowed = {int(part) for part in visible.split(",") if part.strip().isdigit()}
+    allowed = {int(part) for part in visible.split(",") if part.strip().isdecimal()}
     return [gpu for gpu in found if gpu.index in allowed]
 
 
 def _parse(line: str) -> Gpu | None:
     parts = [part.strip() for part in line.split(",")]
-    if len(parts) != 5 or not parts[0].isdigit():
+    if len(parts) != 5 or not parts[0].isdecimal():
         return None
     try:
         total, used = float(parts[2]) * 1.048576e-3, float(parts[3]) * 1.048576e-3
-        busy = float(parts[4]) / 100 if parts[4].replace(".", "").isdigit() else 0.0
+        busy = float(parts[4]) / 100 if parts[4].replace(".", "").isdecimal() else 0.0
     except ValueError:
         return None
     return Gpu(int(parts[0]), parts[1], round(total, 2), round(used, 2), busy)

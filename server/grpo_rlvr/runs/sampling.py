@@ -166,5 +166,5 @@ def _engine(request: SampleRequest, interpreter: Interpreter) -> str:
 
 
 def _minor(version: str) -> tuple[int, int]:
-    parts = [int(part) if part.isdigit() else 0 for part in version.split(".")[:2]]
+    parts = [int(part) if part.isdecimal() else 0 for part in version.split(".")[:2]]
     return (parts[0], parts[1] if len(parts) > 1 else 0)

@@ -94,7 +94,7 @@ class RunFolder:
     def last_attempt(self) -> int:
         """Number of the newest start, 0 when it was never started."""
         try:
-            numbers = [int(entry.name) for entry in os.scandir(self.attempts) if entry.name.isdigit()]
+            numbers = [int(entry.name) for entry in os.scandir(self.attempts) if entry.name.isdecimal()]
         except OSError:
             return 0
         return max(numbers, default=0)

@@ -74,5 +74,5 @@ def _vllm_version(interpreter: Interpreter) -> str:
 
 
 def _version(text: str) -> tuple[int, int]:
-    parts = [int(part) if part.isdigit() else 0 for part in text.split("+")[0].split(".")[:2]]
+    parts = [int(part) if part.isdecimal() else 0 for part in text.split("+")[0].split(".")[:2]]
     return (parts[0] if parts else 0, parts[1] if len(parts) > 1 else 0)
