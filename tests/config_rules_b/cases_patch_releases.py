@@ -59,6 +59,7 @@ FIRES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("fsdp2-lora-generate", {}, SHARDED, "0.25.1"),
     ("rollout-steps-differ-from-accumulation", STEPS, {}, "1.9.0"),
     ("turn-end-not-counted-as-end", {}, ENDS, "1.14.1"),
+    ("vllm-server-answers-without-body", SERVER, beside(vllm="0.25.0"), "1.14.0"),
     ("policy-not-a-language-model", {}, {"model": {"instance": "AutoModelForCausalLMWithValueHead"}}, "1.16.0"),
     ("policy-not-a-language-model", {}, {"model": {"instance": "Qwen2ForSequenceClassification(c)"}}, "0.22.2"),
 ]
@@ -96,6 +97,9 @@ SILENT: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("fsdp2-lora-generate", {}, {**SHARDED, **beside(transformers="5.0.0")}, "0.28.0"),
     ("fsdp2-lora-generate", COLOCATE, SHARDED, "0.25.1"),
     ("turn-end-not-counted-as-end", {}, ENDS, "1.14.2"),
+    ("vllm-server-answers-without-body", SERVER, beside(vllm="0.25.0"), "1.14.1"),
+    ("vllm-server-answers-without-body", SERVER, beside(vllm="0.26.0"), "1.14.0"),
+    ("vllm-server-answers-without-body", COLOCATE, beside(vllm="0.25.0"), "1.14.0"),
     ("policy-not-a-language-model", {}, {"model": {"instance": "AutoModelForCausalLM"}}, "1.16.0"),
     # Without a patch number the newest patch is meant, whose faults are mended.
     ("reward-scaling-swapped", {"scale_rewards": True}, {}, "0.22"),

@@ -266,6 +266,30 @@ def _usable_host(host: str) -> str | None:
         return None
 
 
+@rule(
+    "vllm-server-answers-without-body",
+    severity="error",
+    trl=">=1.11,<1.14.1",
+    what="A native vLLM server before 0.26, in a release that reads its answer to a cache reset.",
+    why="vLLM answers with an empty body up to 0.25, and the trainer parses it as JSON after sending its weights: "
+    "JSONDecodeError at the first rollout.",
+    bad=Example(SERVER, {"versions": {"trl": "1.14.0", "vllm": "0.25.0"}}),
+    good=Example(SERVER, {"versions": {"trl": "1.14.2", "vllm": "0.25.0"}}),
+    sources=("vllm-project/vllm#46893", "trl wheels 1.11 to 1.14.1 (trl/generation/vllm_client.py)"),
+)
+def vllm_server_answers_without_body(facts: Facts) -> Outcome:
+    if not facts.server or not facts.versions.within("vllm", "<0.26"):
+        return PASS
+    return fail(
+        "versions.vllm",
+        "vllm_mode",
+        "versions.trl",
+        value=facts.versions.get("vllm"),
+        message=f"TRL {facts.versions.trl} cannot read what the server of vLLM {facts.versions.get('vllm')} answers: "
+        "use vllm>=0.26, or trl>=1.14.1.",
+    )
+
+
 RULES = (
     vllm_server_sync_without_cuda,
     vllm_server_address_malformed,
@@ -275,4 +299,5 @@ RULES = (
     vllm_server_window_too_short,
     shared_weight_sync_port,
     vllm_server_serves_other_model,
+    vllm_server_answers_without_body,
 )
