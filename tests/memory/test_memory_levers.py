@@ -129,3 +129,65 @@ def test_generation_that_gathers_all_weights_can_be_told_not_to() -> None:
     answer = estimate({}, parse_setup(sections), trl_version="1.16.0")
     assert answer.dominating.startswith("gathered weights")
     assert answer.levers[0].set == {"ds3_gather_for_generation": False}
+
+
+SERVED = {"use_vllm": True, "vllm_mode": "colocate", "vllm_gpu_memory_utilization": 0.3, "num_generations": 4}
+
+
+def test_a_server_on_the_only_gpu_is_offered_with_a_second_one() -> None:
+    setup = {"model": {"name": "Qwen/Qwen2.5-7B", "peft": True}, "hardware": {"gpu": "H100", "gpus": 1}}
+    answer = estimate(SERVED, parse_setup(setup), trl_version="1.16.0")
+    assert not any(lever.set.get("vllm_mode") == "server" for lever in answer.levers)
+    other = next(entry for entry in answer.alternatives if entry.set == {"vllm_mode": "server"})
+    assert other.setup == {"hardware.gpus": 2} and other.unset == ["vllm_gpu_memory_utilization"]
+    config = {key: value for key, value in SERVED.items() if key not in other.unset} | other.set
+    two = parse_setup({**setup, "hardware": {"gpu": "H100", "gpus": 2}})
+    assert estimate(config, two, trl_version="1.16.0").peak_gb == pytest.approx(other.peak_gb, abs=0.01)
+
+
+def test_a_server_takes_as_many_gpus_as_leave_whole_groups() -> None:
+    config = SERVED | {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 1}
+    setup = parse_setup({"model": {"name": "Qwen/Qwen2.5-7B"}, "hardware": {"gpu": "H100", "gpus": 8}})
+    answer = estimate(config, setup, trl_version="1.16.0")
+    assert not any(lever.set.get("vllm_mode") == "server" for lever in answer.levers)
+    assert any(entry.setup == {"hardware.num_processes": 4} for entry in answer.alternatives)
+
+
+@pytest.mark.parametrize(
+    ("version", "more", "offered"),
+    [
+        ("1.16.0", {}, True), ("1.10.0", {}, True), ("1.9.2", {}, False), ("0.29.0", {}, False), ("0.27.0", {}, True),
+        ("0.27.0", {"gradient_accumulation_steps": 8, "steps_per_generation": 2}, False),
+    ],
+)  # fmt: skip
+def test_sleep_is_no_lever_where_waking_up_loses_the_trained_weights(
+    version: str, more: dict[str, Any], offered: bool
+) -> None:
+    setup = parse_setup({"model": {"name": "Qwen/Qwen2.5-7B", "peft": True}, "hardware": {"gpu": "H100", "gpus": 1}})
+    levers = estimate(SERVED | more, setup, trl_version=version).levers
+    assert any("vllm_enable_sleep_mode" in lever.set for lever in levers) is offered
+
+
+def test_no_lever_cuts_groups_that_were_whole() -> None:
+    config = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 8, "num_generations": 8}
+    setup = parse_setup({"model": {"name": "Qwen/Qwen3-14B", "quantized": "nf4"}, "hardware": {"gpu": "L4"}})
+    answer = estimate(config, setup, trl_version="1.16.0")
+    assert not any("steps_per_generation" in lever.set for lever in answer.levers)
+    whole = estimate(config | {"per_device_train_batch_size": 8}, setup, trl_version="1.16.0")
+    assert any(lever.set.get("steps_per_generation") == 1 for lever in whole.levers)
+
+
+def test_a_levers_verdict_is_judged_as_the_configs_was() -> None:
+    # Only an unstated TRL leaves the weight sync under ZeRO-3 open: for the levers too.
+    sections = {
+        "model": {"name": "Qwen/Qwen2.5-72B", "peft": True, "lora_r": 8}, "launch": {"zero_stage": 3},
+        "hardware": {"gpu": "H100", "gpus": 8},
+    }  # fmt: skip
+    config = SERVED | {
+        "vllm_tensor_parallel_size": 4, "vllm_gpu_memory_utilization": 0.5, "vllm_enable_sleep_mode": True,
+        "model_init_kwargs": {"dtype": "bfloat16"}, "max_completion_length": 4096,
+    }  # fmt: skip
+    answer = estimate(config, parse_setup(sections))
+    assert any(lever.verdict == "tight" for lever in answer.levers)
+    for lever in answer.levers:
+        assert estimate(changed(config, lever), parse_setup(sections)).verdict == lever.verdict

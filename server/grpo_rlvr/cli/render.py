@@ -191,7 +191,8 @@ def _levers(result: MemoryEstimate) -> None:
         console.print("[bold]Outside the config[/]")
     for other in outside:
         indented(escape(_saved(other)), mark="  - ")
-        indented(f"[dim]{escape(other.cost)}[/]", mark="    ")
+        fields = f"[green]{escape(_change(other.set, other.unset))}[/]\n" if other.set else ""
+        indented(f"{fields}[dim]{escape(other.cost)}[/]", mark="    ")
     more = len(result.levers) + len(result.alternatives) - len(inside) - len(outside)
     if more:
         console.print(f"  {more} more with --json")

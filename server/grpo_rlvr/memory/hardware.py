@@ -52,6 +52,7 @@ def read_devices(reader: Reader, engine: Engine, sharding: Sharding, facts: Mode
         kind="cuda", training=training, memory_gb=memory, context_gb=context,
         nccl_gb=0.0 if training == 1 else (c.NCCL_L4_GB if key == "L4" else c.NCCL_GB),
         card=card.label if card else "", bandwidth_gb_s=card.bandwidth_gb_s if card else 0.0, server=server,
+        total=total if hardware.get("gpus") is not None else 0,
     )  # fmt: skip
 
 

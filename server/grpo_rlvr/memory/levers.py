@@ -17,6 +17,9 @@ MIN_SAVING_GB = 0.05
 # From best to worst.
 VERDICTS = ("fits", "tight", "does_not_fit")
 Again = Callable[..., Computed]
+# TRL versions in which a vLLM that wakes up reloads the checkpoint that the run started from (huggingface/trl#5312):
+# from the first to before the second in every run, from the third on where an update has several rollouts.
+SLEEP_RELOADS = ((0, 29), (1, 10), (0, 26))
 
 
 @dataclass(frozen=True)
@@ -35,13 +38,34 @@ class Change:
         return kept | dict(self.set)
 
 
+SERVER = Change(
+    "vLLM in server mode on another GPU", "Takes at least one more GPU, which idles while the others train.",
+    {"vllm_mode": "server"},
+    (
+        "vllm_gpu_memory_utilization", "vllm_enable_sleep_mode", "vllm_tensor_parallel_size", "vllm_max_model_length",
+        "vllm_max_model_len",
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Outside:
+    """A candidate outside the config: setup keys as dotted paths, the TRL version, config fields that go with it."""
+
+    text: str
+    cost: str
+    setup: Mapping[str, Any]
+    version: str | None = None
+    change: Change | None = None
+
+
 def find_levers(now: Computed, config: Mapping[str, Any], again: Again) -> list[Lever]:
     """Return the config changes that lower the peak, safe ones first, then by what they save."""
     levers = []
     for change in _candidates(now, config):
         after = again(change.apply(config))
         saved = now.peak_gb - after.peak_gb
-        if saved < MIN_SAVING_GB and not _better(after, now):
+        if (saved < MIN_SAVING_GB and not _better(after, now)) or (_whole(now.plan) and not _whole(after.plan)):
             continue
         levers.append(
             Lever(
@@ -56,6 +80,12 @@ def find_levers(now: Computed, config: Mapping[str, Any], again: Again) -> list[
             )
         )
     return sorted(levers, key=lambda lever: (not lever.safe, -lever.saves_gb))
+
+
+def _whole(plan: Plan) -> bool:
+    """Whether a rollout holds whole groups, which TRL demands."""
+    completions = plan.batch * plan.generation_steps * plan.devices.training
+    return plan.version < (0, 15) or completions % plan.generations == 0
 
 
 def _better(after: Computed, now: Computed) -> bool:
@@ -134,17 +164,26 @@ def _engine(now: Computed, config: Mapping[str, Any]) -> Iterator[Change]:
     plan = now.plan
     if plan.engine.mode != "colocate":
         return
-    if not plan.engine.sleep:
+    if not plan.engine.sleep and not _wakes_with_old_weights(plan):
         yield Change(
             "vLLM sleeps while training", "A few seconds a step to wake up and load the weights again.",
             {"vllm_enable_sleep_mode": True},
         )  # fmt: skip
     yield from _pool_size(now)
-    yield Change(
-        "vLLM in server mode on another GPU", "Takes at least one more GPU, which idles while the others train.",
-        {"vllm_mode": "server"},
-        ("vllm_gpu_memory_utilization", "vllm_enable_sleep_mode", "vllm_tensor_parallel_size"),
-    )  # fmt: skip
+    if _server_gpus(plan) == 1 < plan.devices.total or not plan.devices.total:
+        yield SERVER
+
+
+def _server_gpus(plan: Plan) -> int:
+    """The fewest of the stated GPUs for a server that leave trainers with whole groups, 0 where none do."""
+    total, each = plan.devices.total, plan.batch * plan.generation_steps
+    return next((n for n in range(1, total) if (total - n) * each % plan.generations == 0), 0)
+
+
+def _wakes_with_old_weights(plan: Plan) -> bool:
+    first, mended, several = SLEEP_RELOADS
+    rollouts = plan.generation_steps < plan.accumulation
+    return first <= plan.version < mended or (rollouts and several <= plan.version < first)
 
 
 def _pool_size(now: Computed) -> Iterator[Change]:
@@ -204,43 +243,63 @@ def _data(plan: Plan) -> Iterator[Change]:
 def find_alternatives(now: Computed, config: Mapping[str, Any], setup: Setup, again: Again) -> list[Alternative]:
     """Return the changes outside the config that lower the peak, by what they save."""
     found = []
-    for text, cost, changes, version in _outside(now):
-        after = again(config, _changed(setup, changes), version)
+    for item in _outside(now):
+        inner = item.change
+        after = again(inner.apply(config) if inner else config, _changed(setup, item.setup), item.version)
         saved = now.peak_gb - after.peak_gb
         if saved < MIN_SAVING_GB:
             continue
         found.append(
             Alternative(
-                change=text,
-                setup=dict(changes),
+                change=item.text,
+                setup=dict(item.setup),
+                set=dict(inner.set) if inner else {},
+                unset=[name for name in inner.unset if name in config] if inner else [],
                 saves_gb=round(saved, 3),
                 peak_gb=round(after.peak_gb, 3),
                 verdict=after.verdict,
-                cost=cost,
+                cost=item.cost,
             )
         )
     return sorted(found, key=lambda item: -item.saves_gb)
 
 
-def _outside(now: Computed) -> Iterator[tuple[str, str, dict[str, Any], str | None]]:
+def _outside(now: Computed) -> Iterator[Outside]:
     plan = now.plan
     if plan.full:
-        yield ("LoRA, rank 16, on all linears", "Trains 1 % of the parameters; wants a 10 x higher learning rate.",
-               {"model.peft": True, "model.lora_r": 16, "model.lora_targets": "all-linear", "model.dtype": "bfloat16"},
-               None)  # fmt: skip
+        yield Outside(
+            "LoRA, rank 16, on all linears", "Trains 1 % of the parameters; wants a 10 x higher learning rate.",
+            {"model.peft": True, "model.lora_r": 16, "model.lora_targets": "all-linear", "model.dtype": "bfloat16"},
+        )  # fmt: skip
     if not plan.quantized and not plan.on_cpu and plan.sharding.stage < 3:
-        yield ("QLoRA: 4-bit base with LoRA", "Slower steps; with vLLM each sync loses precision.",
-               {"model.peft": True, "model.quantized": "nf4", "model.lora_r": plan.lora.rank if plan.lora else 16,
-                "model.lora_targets": "all-linear", "model.dtype": "bfloat16"}, None)  # fmt: skip
-    if plan.devices.training > 1 and plan.sharding.stage < 3 and not plan.quantized:
-        yield ("ZeRO-3 over the same GPUs", "Weights are gathered layer by layer, so slower steps.",
-               {"launch.zero_stage": 3, "launch.engine": "deepspeed"}, None)  # fmt: skip
-    if plan.devices.training == 1 and not plan.quantized and not plan.on_cpu and plan.full:
-        yield ("ZeRO-3 over 8 such GPUs", "Takes 8 GPUs.",
-               {"launch.zero_stage": 3, "launch.engine": "deepspeed", "hardware.gpus": 8}, None)  # fmt: skip
+        yield Outside(
+            "QLoRA: 4-bit base with LoRA", "Slower steps; with vLLM each sync loses precision.",
+            {"model.peft": True, "model.quantized": "nf4", "model.lora_r": plan.lora.rank if plan.lora else 16,
+             "model.lora_targets": "all-linear", "model.dtype": "bfloat16"},
+        )  # fmt: skip
+    yield from _more_gpus(plan)
     if plan.version < (1, 15) and not plan.streamed_sync:  # ms-swift runs with older ones alone
-        yield ("TRL 1.15 or newer", "An upgrade; check the config against the new version.",
-               {"versions.trl": "1.16.0"}, "1.16.0")  # fmt: skip
+        yield Outside(
+            "TRL 1.15 or newer", "An upgrade; check the config against the new version.", {"versions.trl": "1.16.0"},
+            version="1.16.0",
+        )  # fmt: skip
+
+
+def _more_gpus(plan: Plan) -> Iterator[Outside]:
+    sharded = {"launch.zero_stage": 3, "launch.engine": "deepspeed"}
+    if plan.devices.training > 1 and plan.sharding.stage < 3 and not plan.quantized:
+        cost = "Weights are gathered layer by layer, so slower steps."
+        yield Outside("ZeRO-3 over the same GPUs", cost, sharded)
+    if plan.devices.training == 1 and not plan.quantized and not plan.on_cpu and plan.full:
+        yield Outside("ZeRO-3 over 8 such GPUs", "Takes 8 GPUs.", {**sharded, "hardware.gpus": 8})
+    if plan.engine.mode != "colocate":
+        return
+    if plan.devices.total == 1:
+        cost = "Takes a second GPU, which idles while the first trains."
+        yield Outside("vLLM in server mode on a second GPU", cost, {"hardware.gpus": 2}, change=SERVER)
+    if (server := _server_gpus(plan)) > 1:
+        text = f"vLLM in server mode on {server} of the GPUs, so that groups stay whole"
+        yield Outside(text, SERVER.cost, {"hardware.num_processes": plan.devices.total - server}, change=SERVER)
 
 
 def _changed(setup: Setup, changes: Mapping[str, Any]) -> Setup:

@@ -27,7 +27,11 @@ class Engine:
 
 @dataclass(frozen=True)
 class Devices:
-    """The training devices. `memory_gb` is 0 when it is unknown; `training` is the number of training processes."""
+    """The training devices.
+
+    `memory_gb` is 0 when it is unknown; `training` is the number of training processes; `total` the GPUs that the setup
+    states, 0 where it states none.
+    """
 
     kind: str = "cuda"
     training: int = 1
@@ -37,6 +41,7 @@ class Devices:
     card: str = ""
     bandwidth_gb_s: float = 0.0
     server: int = 0
+    total: int = 0
 
 
 @dataclass(frozen=True)

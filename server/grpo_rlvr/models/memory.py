@@ -53,6 +53,8 @@ class Alternative(Model):
 
     change: str = Field(description="The change in a few words.")
     setup: dict[str, JsonValue] = Field(description="The setup keys that state it, as dotted paths.")
+    set: dict[str, JsonValue] = Field(default_factory=dict, description="Config fields to set with it.")
+    unset: list[str] = Field(default_factory=list, description="Config fields to drop with it.")
     saves_gb: float = Field(description="GB less at the peak.", ge=0)
     peak_gb: float = Field(description="Peak in GB with the change.", ge=0)
     verdict: Verdict = Field(description="Verdict with the change.")
