@@ -8,6 +8,7 @@ from typing import Any
 from rlvr_rewards import _json
 from rlvr_rewards._core import Completion
 from rlvr_rewards._text import after_thinking, content_text
+from rlvr_rewards._tools import kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,14 +171,13 @@ def _qwen_xml(text: str) -> list[Call]:
 def typed(text: str, schema: Any) -> Any:
     """Return what the text of an argument means under its schema: itself where text is allowed, else its JSON value."""
     schema = schema if isinstance(schema, Mapping) else {}
-    given = schema.get("type")
-    kinds = {given} if isinstance(given, str) else set(given or ())
-    if "null" in kinds and text.strip().lower() in ("null", "none"):
+    wanted = kinds(schema)
+    if "null" in wanted and text.strip().lower() in ("null", "none"):
         return None
-    if "string" in kinds or (not kinds and text in schema.get("enum", (text,))):
+    if "string" in wanted or (not wanted and text in schema.get("enum", (text,))):
         return text
     try:
-        return _json.loads(text.strip().lower() if kinds <= {"boolean"} and kinds else text)
+        return _json.loads(text.strip().lower() if wanted == {"boolean"} else text)
     except _json.JsonProblem:
         return text
 

@@ -28,7 +28,7 @@ def extract(text: str, languages: Sequence[str], pick: str, fence: bool) -> str 
         pick: `last` or `first` of several.
         fence: Whether fences are looked for at all.
     """
-    visible = after_thinking(text) if "<think>" in text or "</think>" in text else text
+    visible = after_thinking(text)
     if visible is None:
         return None
     if not fence:

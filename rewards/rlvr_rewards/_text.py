@@ -1,9 +1,18 @@
 """The text of a completion: of its last message, behind its thinking, in its last block."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 Completion = str | Sequence[Mapping[str, Any]]
+
+_THINKING_MARKS = (
+    ("<think>", "</think>"),
+    ("[THINK]", "[/THINK]"),
+    ("<seed:think>", "</seed:think>"),
+)
+# What decoding without special tokens leaves of harmony: the channel's name glued to the first word of its message.
+_BARE_CHANNEL = re.compile(r"analysis(?=[A-Z][\w'’]*,?\s+[A-Za-z(])")
 
 
 def text_of(completion: Completion) -> str:
@@ -32,9 +41,22 @@ def content_text(content: Any) -> str:
 
 
 def after_thinking(text: str) -> str | None:
-    """Return the text after the last `</think>`, or None when a `<think>` is still open there."""
-    tail = text.rpartition("</think>")[2]
-    return None if "<think>" in tail else tail
+    """Return the text after the last `</think>`, or None when a `<think>` is still open there.
+
+    What other families write in its place counts alike: `[THINK]`, `<seed:think>`, and the channels of harmony, whose
+    answer is the last message of the channel "final".
+    """
+    for opening, closing in _THINKING_MARKS:
+        text = text.rpartition(closing)[2]
+        if opening in text:
+            return None
+    if "<|channel|>" in text:
+        _, final, tail = text.rpartition("<|channel|>final<|message|>")
+        return None if not final or "<|channel|>" in tail else tail
+    if _BARE_CHANNEL.match(text):
+        _, final, tail = text.rpartition("assistantfinal")
+        return tail if final else None
+    return text
 
 
 def last_block(text: str, tag: str) -> str | None:

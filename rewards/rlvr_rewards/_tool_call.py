@@ -11,8 +11,7 @@ from rlvr_rewards import _json
 from rlvr_rewards._calls import PARSERS, Call, CallProblem, calls_of, typed
 from rlvr_rewards._core import Completion, Reason, Reward, RewardSpecError, Row, Verdict, one_of
 from rlvr_rewards._text import after_thinking, text_of
-
-Tools = dict[str, Mapping[str, Any]]
+from rlvr_rewards._tools import ToolProblem, Tools, allows_null, declared_tools, kinds, properties, tool_in_any_case
 
 
 @dataclass(eq=False, kw_only=True, repr=False)
@@ -41,7 +40,8 @@ class ToolCall(Reward):
         think: Only text after the last `</think>` of each message counts.
         gold_column: The column of expected calls: a list of {"name", "arguments"}, or its JSON text; [] means no call.
         tools_column: The column of tools: a list of {"name", "parameters"} or OpenAI's form, or its JSON text; "" when
-            there is none.
+            there is none. Parameters are a JSON Schema, or a mapping of parameter names to theirs; types may have
+            Python's names.
 
     Example:
         >>> text = '<tool_call>{"name": "weather", "arguments": {"city": "Paris"}}</tool_call>'
@@ -89,7 +89,7 @@ class ToolCall(Reward):
         """Refuse gold calls or tools that are missing or malformed."""
         try:
             self._expected(row)
-        except (CallProblem, _json.JsonProblem) as problem:
+        except (CallProblem, ToolProblem, _json.JsonProblem) as problem:
             return str(problem)
         return None
 
@@ -122,10 +122,11 @@ class ToolCall(Reward):
         """Return the declared tools and the gold calls in comparable form.
 
         Raises:
-            CallProblem: The row cannot be graded.
+            CallProblem: The expected calls cannot be graded.
+            ToolProblem: The tools are missing or malformed.
             JsonProblem: A column's text is not JSON.
         """
-        tools = _tools(row[self.tools_column]) if self.tools_column else {}
+        tools = declared_tools(row[self.tools_column]) if self.tools_column else {}
         gold = _json.column_value(row[self.gold_column])
         if not isinstance(gold, Sequence) or isinstance(gold, str):
             raise CallProblem(f"the gold is {type(gold).__name__}, not a list of calls")
@@ -137,9 +138,9 @@ class ToolCall(Reward):
             arguments = _json.loads(arguments)
         if not isinstance(arguments, Mapping):
             raise CallProblem(f"the arguments of {call.name!r} are not an object")
-        schema = tools.get(call.name, {}) if self.case else _tool_in_any_case(call.name, tools)
+        schema = tools.get(call.name, {}) if self.case else tool_in_any_case(call.name, tools)
         if call.untyped:
-            declared = _properties(schema)
+            declared = properties(schema)
             arguments = {key: typed(value, declared.get(key)) for key, value in arguments.items()}
         if self.coerce:
             arguments = _coerced(arguments, schema)
@@ -150,27 +151,6 @@ class ToolCall(Reward):
         return call.name, _json.canonical(arguments)
 
 
-def _tools(value: Any) -> Tools:
-    entries = _json.column_value(value)
-    if not isinstance(entries, Sequence) or isinstance(entries, str):
-        raise CallProblem(f"the tools are {type(entries).__name__}, not a list")
-    tools: Tools = {}
-    for entry in entries:
-        function = entry.get("function", entry) if isinstance(entry, Mapping) else None
-        if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
-            raise CallProblem("a tool needs 'name' and 'parameters'")
-        parameters = _json.column_value(function.get("parameters") or {})
-        if not isinstance(parameters, Mapping):
-            raise CallProblem(f"the parameters of tool {function['name']!r} are not a schema")
-        tools[function["name"]] = parameters
-    return tools
-
-
-def _tool_in_any_case(name: str, tools: Tools) -> Mapping[str, Any]:
-    folded = name.casefold()
-    return next((schema for known, schema in tools.items() if known.casefold() == folded), {})
-
-
 def _gold_call(entry: Any, tools: Tools) -> Call:
     function = entry.get("function", entry) if isinstance(entry, Mapping) else None
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
@@ -179,9 +159,9 @@ def _gold_call(entry: Any, tools: Tools) -> Call:
     if tools and name not in tools:
         raise CallProblem(f"the gold calls {name!r}, which is not among the tools")
     arguments = _json.column_value(arguments)
-    properties = tools.get(name, {}).get("properties") or {}
+    declared = properties(tools.get(name))
     for key, value in arguments.items() if isinstance(arguments, Mapping) else ():
-        if value is None and key in properties and not _allows_null(properties[key]):
+        if value is None and key in declared and not allows_null(declared[key]):
             raise CallProblem(
                 f"argument {key!r} of the gold call {name!r} is null, which its schema does not allow; Arrow fills "
                 "missing keys of structs with null, so store the column as JSON text"
@@ -189,24 +169,10 @@ def _gold_call(entry: Any, tools: Tools) -> Call:
     return Call(name, arguments)
 
 
-def _allows_null(schema: Any) -> bool:
-    if not isinstance(schema, Mapping):
-        return True
-    kinds = schema.get("type")
-    if kinds is None:
-        return "enum" not in schema or None in (schema["enum"] or ())
-    return kinds == "null" or (isinstance(kinds, Sequence) and not isinstance(kinds, str) and "null" in kinds)
-
-
-def _properties(schema: Any) -> Mapping[str, Any]:
-    properties = schema.get("properties") if isinstance(schema, Mapping) else None
-    return properties if isinstance(properties, Mapping) else {}
-
-
 def _filled(value: Any, schema: Any) -> Any:
     """Add declared defaults to objects, at every depth at which an object is present."""
     if isinstance(value, Mapping):
-        declared = _properties(schema)
+        declared = properties(schema)
         whole = {key: _filled(entry, declared.get(key)) for key, entry in value.items()}
         for key, inner in declared.items():
             if key not in whole and isinstance(inner, Mapping) and inner.get("default") is not None:
@@ -220,14 +186,14 @@ def _filled(value: Any, schema: Any) -> Any:
 def _coerced(value: Any, schema: Any) -> Any:
     """Turn text into the number or bool that the schema asks for, where it is one."""
     if isinstance(value, Mapping):
-        declared = _properties(schema)
+        declared = properties(schema)
         return {key: _coerced(entry, declared.get(key)) for key, entry in value.items()}
-    kind = schema.get("type") if isinstance(schema, Mapping) else None
     if isinstance(value, list) and isinstance(schema, Mapping):
         return [_coerced(entry, schema.get("items")) for entry in value]
-    if not isinstance(value, str) or kind not in ("integer", "number", "boolean"):
+    wanted = kinds(schema) - {"null"}
+    if not isinstance(value, str) or len(wanted) != 1 or not wanted & {"integer", "number", "boolean"}:
         return value
-    if kind == "boolean":
+    if wanted == {"boolean"}:
         return {"true": True, "false": False}.get(value.lower(), value)
     try:
         number = _json.loads(value)

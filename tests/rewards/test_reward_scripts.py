@@ -46,7 +46,7 @@ def test_whole_numbers_of_numpy_are_golds_and_what_is_no_number_is_none() -> Non
     numpy = pytest.importorskip("numpy")
     assert Math()(completions=["\\boxed{42}"], gold=[numpy.int64(42)]) == [1.0]
     assert Exact()(completions=["<answer>42</answer>"], gold=[numpy.int64(42)]) == [1.0]
-    for value in (float("nan"), numpy.float64("inf"), Decimal("NaN"), True, [1]):
+    for value in (float("nan"), numpy.float64("inf"), Decimal("NaN"), True, [1, 2]):
         assert Math()(completions=["\\boxed{1}"], gold=[value]) == [None]
 
 

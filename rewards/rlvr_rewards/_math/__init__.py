@@ -2,12 +2,9 @@
 
 import functools
 import importlib.util
-import math
-import numbers
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
@@ -29,6 +26,7 @@ from rlvr_rewards._math.compare import Policy, chain_is_true, same_answer
 from rlvr_rewards._math.equal import check_value
 from rlvr_rewards._math.extract import Extracted, extract
 from rlvr_rewards._math.form import Form
+from rlvr_rewards._math.golds import gold_text, no_text
 from rlvr_rewards._math.limits import CACHED_GOLDS, MAX_CHARACTERS, WORKER_SECONDS, NotUnderstood, TooLarge, Undefined
 from rlvr_rewards._math.normal import nesting, normalise
 from rlvr_rewards._math.unread import Undecided, is_formula, squeezed
@@ -36,8 +34,12 @@ from rlvr_rewards._text import text_of
 
 # Answers repeat within a group; the cache holds small tuples and strings.
 CACHED_PAIRS = 16_384
+# An option letter in brackets, set as text.
+_SET_LETTER = re.compile(r"\\(?:text|textbf|mathrm|mathbf)\s*\{\s*\([A-J]\)\s*\}")
 # A gold of more words is a sentence; comparing sentences letter by letter teaches nothing.
 MAX_WORDS = 8
+# What data sets write where a problem has no answer to compare: those that ask for a proof, or a missing value.
+NO_ANSWER = frozenset(("proof", "notfound", "not found", "nan", "null"))
 FIXED: dict[str, tuple[Any, ...]] = {
     "think": ("after_last_close", "keep"),
     "pick": ("last",),
@@ -155,7 +157,7 @@ class Math(Reward):
         """Refuse a gold that is missing or cannot be read."""
         gold = gold_text(row[self.gold_column])
         if gold is None:
-            return f"the gold is {type(row[self.gold_column]).__name__}, not text or a number"
+            return no_text(row[self.gold_column])
         return _gold_problem(gold, self.kind)
 
     def judge_output(self, completion: Completion, row: Row) -> Verdict:
@@ -175,31 +177,6 @@ class Math(Reward):
         return replace(verdict, extracted=found.text)
 
 
-def gold_text(value: Any) -> str | None:
-    """Return the gold of a column as text: the last box or what follows `####` of a worked solution, else the whole."""
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, numbers.Integral):
-        return str(int(value))
-    if isinstance(value, numbers.Real | Decimal):
-        return number_text(value)
-    if not isinstance(value, str):
-        return None
-    if "####" in value:
-        return value.rpartition("####")[2].strip()
-    if "\\boxed" in value or "\\fbox" in value:
-        found = extract(value, stop=(), boxes=("\\boxed", "\\fbox"), boxes_only=True, keep_thinking=True)
-        return found.text
-    return value.strip()
-
-
-def number_text(value: numbers.Real | Decimal) -> str | None:
-    """Return a number of a column, also one of numpy or a Decimal, as text; None when it is not finite."""
-    if not math.isfinite(value):
-        return None
-    return str(value) if isinstance(value, Fraction | Decimal) else repr(float(value))
-
-
 @functools.lru_cache(maxsize=CACHED_GOLDS)
 def _gold_form(gold: str) -> Form:
     return forms.read(gold)
@@ -210,6 +187,8 @@ def _gold_problem(gold: str, kind: str) -> str | None:
     """Return why a gold cannot be used, or None. The answer is the same for every completion of the prompt."""
     if not gold.strip():
         return "the gold is empty"
+    if gold.strip().casefold() in NO_ANSWER:
+        return f"the gold {gold.strip()!r} says that there is no answer to compare"
     if kind == "choice":
         return None if gold_letter(gold) else f"the gold {gold[:40]!r} is no option letter"
     if kind == "word":
@@ -232,6 +211,8 @@ def _form_problem(form: Form) -> str | None:
         return f"{shown} contradicts itself"
     if form.kind == "word" and len(form.text.split()) > MAX_WORDS:
         return f"{shown} is prose, which this reward cannot compare"
+    if form.kind == "raw" and len(re.findall(r"[(\[]", form.text)) != len(re.findall(r"[)\]]", form.text)):
+        return f"{shown} has brackets that do not match"
     if form.kind == "raw" and not ("\\text" in form.text or is_formula(form.text) or _readable(form.text)):
         return f"{shown} is no formula, number or word"
     if form.node is not None:
@@ -328,7 +309,8 @@ def _letters(text: str, case: bool) -> str:
 def _lone_letter(gold: str) -> str | None:
     """Return the option letter when the gold is nothing else, as a capital from A to J."""
     letter = gold_letter(gold)
-    return letter if letter is not None and letter <= "J" and gold.strip(" ()$.") == letter else None
+    written = gold.strip(" ()$.") == letter or _SET_LETTER.fullmatch(gold.strip(" $.")) is not None
+    return letter if letter is not None and letter <= "J" and written else None
 
 
 def _strings(argument: str, value: Any) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
 
-from rlvr_rewards._math import arbitrary, counting, equal, naming, terms, unread, zeros
+from rlvr_rewards._math import arbitrary, cardinals, counting, equal, figures, naming, terms, unread, zeros
 from rlvr_rewards._math.form import Form, members, names
 from rlvr_rewards._math.labels import is_label
 from rlvr_rewards._math.limits import MAX_COMPARISONS, MAX_LEVELS, NotUnderstood, TooLarge
@@ -47,6 +47,7 @@ _DEFINITION = re.compile(r"(?P<f>[A-Za-z]'?)\s*(?:\(\s*(?P<x>[a-z])\s*\)|_\s*\{?
 # no way to write a number.
 _TASKS = frozenset(("gcd", "lcm", "max", "min", "floor", "ceil"))
 _DECIMAL = re.compile(r"-?\d*\.?(\d*)")
+_COMMA = re.compile(r"(-?\d+),(\d+)")
 
 
 def same_answer(gold: Form, answer: Form, policy: Policy) -> bool:
@@ -135,12 +136,16 @@ def same_pair(one: Form, other: Form, one_is_gold: bool, policy: Policy) -> bool
 def _by_kind(gold: Form, answer: Form, policy: Policy) -> bool:
     if "word" in (gold.kind, answer.kind) and unread.same_words(gold, answer):
         return True
+    if {gold.kind, answer.kind} <= {"word", "raw"} and figures.same_figure(gold, answer):
+        return True
+    gold, answer = cardinals.spelled_out(gold, answer), cardinals.spelled_out(answer, gold)
     gold, answer = counting.counted(gold, answer), counting.counted(answer, gold)
+    answer = _with_decimal_comma(gold, answer)
     if gold.kind in ("list", "set") or answer.kind in ("list", "set"):
         return _collections(gold, answer, policy)
     if "word" in (gold.kind, answer.kind):
         return False
-    if gold.kind == answer.kind == "compound":
+    if gold.kind == answer.kind and gold.kind in ("compound", "division"):
         return _pairwise(gold, answer, policy)
     if {gold.kind, answer.kind} <= {"tuple", "interval", "matrix"}:
         shape = gold.kind == answer.kind and gold.marks == answer.marks and len(gold.parts) == len(answer.parts)
@@ -165,6 +170,17 @@ def _by_kind(gold: Form, answer: Form, policy: Policy) -> bool:
     if "raw" in (gold.kind, answer.kind):
         return unread.same(gold, answer)
     return False
+
+
+def _with_decimal_comma(gold: Form, answer: Form) -> Form:
+    """Return `2,5` as a decimal beside one number that is not whole, which no list of two whole numbers could be."""
+    if gold.kind != "number" or answer.kind != "list" or (match := _COMMA.fullmatch(answer.text)) is None:
+        return answer
+    value = None if gold.node is None or gold.unit else equal.rational(gold.node)
+    if value is None or value.denominator == 1:
+        return answer
+    text = f"{match[1]}.{match[2]}"
+    return Form("number", text, node=terms.number(Fraction(text), decimal=True))
 
 
 def _ratios(gold: Form, answer: Form, policy: Policy) -> bool:
@@ -225,6 +241,9 @@ def _numbers(gold: Form, answer: Form, policy: Policy) -> bool:
         return False
     if not free and (terms.operations(answer.node) - terms.operations(gold.node)) & _TASKS:
         return False
+    if gold.node == answer.node:
+        # Also where the number is too large to be worked out.
+        return True
     try:
         return equal.same(gold.node, answer.node, policy.rel_tol) or arbitrary.same(gold.node, answer.node)
     except NotUnderstood:
@@ -284,7 +303,7 @@ def chain_is_true(form: Form) -> bool:
 
 
 def _chain_holds(form: Form, policy: Policy) -> bool:
-    first = 1 if is_label(form.parts[0]) else 0
+    first = 1 if is_label(form.parts[0]) or zeros.is_asked(form.parts[0]) else 0
     links = zip(pairwise(form.parts[first:]), form.marks[first:], strict=False)
     return all(
         same(a, b, policy) or same(b, a, policy) or (sign == "\\approx" and _is_rounding(a, b))

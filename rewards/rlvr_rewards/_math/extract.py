@@ -47,6 +47,20 @@ _FILLER = re.compile(
     r"(?:(?:therefore|thus|simply|just|then|hence|also|indeed|exactly|approximately|equal to|given by)\b[\s,:]*)+",
     re.IGNORECASE,
 )
+# What takes an answer back right behind it: "Wait, that's wrong.", "Scratch that.", "Hmm, I made a mistake."
+_TAKEN_BACK = re.compile(
+    r"[^\w\\]*+(?:\\[\])][^\w\\]*+)?"
+    r"(?:(?:oh|hm+|wait|no|nope|oops|whoops|sorry|actually|hold on|but)\b[\s,.!:;\u2026-]*+)*+"
+    r"(?:(?:that|this|it|(?:the|my) answer)(?:['\u2019]s| is| was| must be| seems| looks)(?: (?!not\b)[a-z]+){0,2}?"
+    r" (?:wrong|incorrect|not (?:right|correct)|a mistake|an error|mistaken)"
+    r"|(?:that|this|it)(?: isn['\u2019]t| is not|['\u2019]s not| can['\u2019]t be| cannot be"
+    r"| doesn['\u2019]t (?:look|seem))(?: [a-z]+){0,2}? (?:right|correct)"
+    r"|(?:is|was)(?: not|n['\u2019]t) (?:the |my )?(?:final |right |correct )?(?:answer|right|correct|it)"
+    r"|(?:is|was) (?:wrong|incorrect)"
+    r"|I (?:think I |must have |have )?made (?:a|an)(?: [a-z]+)? (?:mistake|error)"
+    r"|(?:scratch|ignore|forget) that|never ?mind|I take (?:that|it) back)\b",
+    re.IGNORECASE,
+)
 # Words after a formula that take it back or hedge it; "not" with another formula behind rules that one out.
 _RETRACTION = re.compile(r"(?:is|was|or|but|not(?!\s+[\d$\\(-])|maybe|perhaps|and)\b", re.IGNORECASE)
 
@@ -111,7 +125,7 @@ def _boxes(text: str, commands: Sequence[str]) -> Extracted | None:
         position = end
     if not spans:
         return None
-    if not (spans[-1][2] or "").strip(" $"):
+    if not (spans[-1][2] or "").strip(" $") or _TAKEN_BACK.match(text, spans[-1][1]):
         return Extracted(reason="no_answer")
     members = [spans[-1][2] or ""]
     for (_, end, content), (start, _, _) in zip(reversed(spans[:-1]), reversed(spans[1:]), strict=True):
@@ -174,8 +188,10 @@ def _after_marker(text: str) -> Extracted:
         members.append(match[1])
         between = _BETWEEN_FORMULAS.match(rest, match.end())
         position = between.end() if between else match.end()
+    end = _SENTENCE_END.search(rest, position)
+    if end and _TAKEN_BACK.match(rest, end.start()):
+        return Extracted(reason="no_answer")
     if not members:
-        end = _SENTENCE_END.search(rest)
         sentence = (rest[: end.start()] if end else rest).strip()
         if not sentence or (end and _DENIED.match(rest, end.start())):
             return Extracted(reason="no_answer")

@@ -11,7 +11,7 @@ class Form:
 
     Attributes:
         kind: word, number, compound, list, set, tuple, interval, union, intersection, difference, equation, relation,
-            congruence, ratio, time, family, matrix, cases, case, raw.
+            congruence, ratio, division, time, family, matrix, cases, case, raw.
         text: The normalised source.
         parts: Members, ends, sides or cells.
         node: The tree of an expression.

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from itertools import pairwise, product
 
-from rlvr_rewards._math import tables, terms, tree
+from rlvr_rewards._math import cardinals, tables, terms, tree
 from rlvr_rewards._math.form import Form, names
 from rlvr_rewards._math.limits import MAX_CHARACTERS, MAX_MEMBERS, MAX_NESTING, NotUnderstood, TooLarge
 from rlvr_rewards._math.normal import balanced, nesting, normalise, unwrap_text
@@ -25,7 +25,7 @@ _SPELLINGS: Mapping[str, tuple[str, ...]] = {
 }
 WORDS = {spelling: name for name, spellings in _SPELLINGS.items() for spelling in spellings}
 # Runs of letters that are a word although each letter could be a variable.
-SHORT_WORDS = frozenset(("yes", "no", "odd", "even", "true", "false", "none", "zero", "one", "two"))
+SHORT_WORDS = frozenset(("yes", "no", "odd", "even", "true", "false", "none"))
 _RELATIONS = ("\\le", "\\ge", "\\ne", "\\approx", "\\equiv", "=", "<", ">")
 _LETTERS = re.compile(r"[A-Za-z][A-Za-z' -]*")
 _OR = re.compile(r"\\text\s*\{\s*,?\s*or\s*,?\s*\}|(?<![A-Za-z])or(?![A-Za-z])")
@@ -37,6 +37,8 @@ MAX_SENTENCE = 400
 MAX_SIGNS = 3
 # Words that make a text in `\\text{..}` a phrase; shorter runs of letters may be variables.
 _PHRASE = re.compile(r"[A-Za-z]{3,}")
+# A comma that neither parts two numbers nor groups three digits: no number begins with 0, but a group of digits may.
+_DECIMAL_COMMA = re.compile(r"^([+-]?(?:0(?=,\d{3})|\d+(?=,0\d(?:\d{2,})?(?!\d)))),(\d+)(?=\s*(?:[A-Za-z\\%$€].*)?$)")
 _FRENCH = re.compile(r"([\]\[])([^\[\](),;]+)([,;])([^\[\](),;]+)([\]\[])")
 _CONGRUENCE = re.compile(
     r"(?:(?P<left>.+?)\\equiv(?![A-Za-z]))?(?P<right>.+?)"
@@ -53,6 +55,11 @@ _FAMILY = re.compile(
 _TIME = re.compile(
     r"(?P<time>\d{1,2}\s*:\s*\d{2}(?:\s*:\s*\d{2})?)"
     r"(?:\s*(?:\\text\s*\{)?\s*(?P<half>[apAP])\s*\.?\s*[mM]\.?\s*\}?)?"
+)
+# A quotient and what remains: "7 R 2".
+_REMAINDER = re.compile(
+    r"(?P<quotient>-?\d+)\s*,?\s*(?:\\text\s*\{\s*)?(?:with |and )?(?:a )?(?:R\.?|r|[Rr]em\.|[Rr]emainder)(?: of)?"
+    r"\s*\}?\s*:?\s*(?P<rest>\d+)"
 )
 # A full hour: "4 pm".
 _HOUR = re.compile(r"(?P<hour>\d{1,2})(?P<half>\s*(?:\\text\s*\{)?\s*[apAP]\s*\.?\s*[mM]\.?\s*\}?)")
@@ -74,6 +81,7 @@ def read(text: str) -> Form:
         raise NotUnderstood("nothing to read")
     if not balanced(clean):
         raise NotUnderstood("braces do not match")
+    clean = _DECIMAL_COMMA.sub(r"\1.\2", clean)
     if clean[0] == "]" or clean[-1] == "[":
         clean = _FRENCH.sub(_interval_ends, clean)
     return read_clean(clean)
@@ -88,13 +96,32 @@ def _interval_ends(match: re.Match[str]) -> str:
 def read_clean(text: str, bare: bool = True) -> Form:
     """Return the form of normalised text; `bare` says that no bracket surrounds it, so that 1,000 is one number."""
     text, source = unwrap_text(text.strip()), text.strip()
-    if source.startswith("\\text") and (phrase := _phrase(text)) is not None:
-        return phrase
+    if division := _REMAINDER.fullmatch(text):
+        return _quotient(text, division)
+    if source.startswith("\\text") and (words := _set_as_text(text)) is not None:
+        return words
     for reader in _READERS:
         form = reader(text) if reader is not _list else _list(text, bare)
         if form is not None:
             return form
     return Form("raw", text)
+
+
+def _quotient(text: str, match: re.Match[str]) -> Form:
+    """Read a quotient with its remainder; as a product of letters and numbers, 7 R 2 would be 2 R 7."""
+    values = (int(match["quotient"]), int(match["rest"]))
+    return Form("division", text, tuple(Form("number", str(value), node=terms.number(value)) for value in values))
+
+
+def _set_as_text(text: str) -> Form | None:
+    """Read what is set as text as words: several letters are no product there, nor are words with figures."""
+    if text.isalpha() and len(text) > 1 and not _is_name(text):
+        return _word(f"\\text{{{text}}}")
+    return _phrase(text)
+
+
+def _is_name(text: str) -> bool:
+    return text in tree.FUNCTIONS or text == "pi"
 
 
 def _phrase(text: str) -> Form | None:
@@ -128,17 +155,16 @@ def _word(text: str) -> Form | None:
         return None
     letters = plain.replace(" ", "")
     spelled = not is_text and _reads_as_word(text)
-    if is_text or spelled or letters in SHORT_WORDS:
+    if is_text or spelled or letters in SHORT_WORDS or cardinals.value(plain) is not None:
         return Form("word", plain)
     return None
 
 
 def _reads_as_word(text: str) -> bool:
     """Return whether a run of letters is a word: longer than a usual product, or with capitals as names have."""
-    known = text in tree.FUNCTIONS or text in ("pi",)
     return (
         text.isalpha()
-        and not known
+        and not _is_name(text)
         and (len(text) >= 4 or (len(text) > 1 and text[0].isupper() and text[1:].isupper()))
     )
 

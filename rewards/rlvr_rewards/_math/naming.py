@@ -7,8 +7,6 @@ from rlvr_rewards._math import forms
 from rlvr_rewards._math.form import Form
 from rlvr_rewards._math.labels import is_label, label_text
 
-# Names of coordinates in the order in which a tuple gives them.
-_ORDERS = ("xyz", "abcdef", "uvw", "pqrs", "mnk", "rst", "stu")
 # A point with its letter.
 _POINT = re.compile(r"[A-Z]'?\s*(?P<coordinates>\(.+\))")
 
@@ -30,7 +28,10 @@ def assignment(form: Form) -> tuple[str, tuple[Form, ...]] | None:
 
 
 def coordinates(form: Form, other: Form) -> Form:
-    """Return a tuple for what gives coordinates beside another: `x = 2, y = 3`, `A(2, 3)`, a matrix of one column."""
+    """Return a tuple for what gives coordinates beside another: `x = 2, y = 3`, `A(2, 3)`, a matrix of one column.
+
+    Values with names stand in the order of a tuple when the names do in the alphabet's.
+    """
     if form.kind == "raw" and other.kind == "tuple" and (point := _POINT.fullmatch(form.text)):
         return forms.read_clean(point["coordinates"])
     if form.kind == "matrix" and other.kind == "tuple" and form.marks == (str(len(form.parts)),):
@@ -38,9 +39,8 @@ def coordinates(form: Form, other: Form) -> Form:
     if form.kind != "list" or other.kind != "tuple" or len(form.parts) != len(other.parts):
         return form
     given = [assignment(part) for part in form.parts]
-    names = "".join(part[0] for part in given if part is not None)
-    in_order = any(names == order[: len(names)] for order in _ORDERS) and len(names) == len(form.parts)
-    if not in_order:
+    names = [part[0] for part in given if part is not None]
+    if len(names) < len(form.parts) or any(len(name) != 1 for name in names) or names != sorted(set(names)):
         return form
     return Form("tuple", form.text, tuple(part[1][-1] for part in given if part is not None), marks=other.marks)
 

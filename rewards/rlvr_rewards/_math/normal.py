@@ -28,6 +28,7 @@ _SYMBOLS = {
     "∛": r"\sqrt[3] ",
     **{char: f"\\{name} " for char, name in zip("αβγδεζηθκλμνξπρστφχψωΓΔΘΛΞΣΦΨΩ", _GREEK.split(), strict=True)},
     "∠": r"\angle ",
+    "△": r"\triangle ",
     "¢": r"\text{ cents}",
     "≡": r"\equiv ",
     "⟨": r"\langle ",

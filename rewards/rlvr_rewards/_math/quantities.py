@@ -42,6 +42,10 @@ _COMPOUND_SCALES = (
     *(frozenset(("mi", "yd", "ft", "in")), frozenset(("km", "m", "cm", "mm"))),
     *(frozenset(("lb", "oz")), frozenset(("kg", "g", "mg")), frozenset(("$", "cent"))),
 )
+# A price for each of something, behind its currency sign: "18 per day", "2.50/hour".
+_RATE = re.compile(
+    r"(?P<value>-?[\d.,]*\d)\s*(?P<tail>(?:\\text\s*\{\s*)?(?:/\s*(?:\\text\s*\{\s*)?|per\s+)[A-Za-z].*)"
+)
 _SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _SCALE = re.compile(rf"\s*(?P<scale>{'|'.join(_SCALES)})\b\s*(?P<rest>.*)")
 
@@ -138,6 +142,8 @@ def _unit_before(text: str) -> Form | None:
     if mark is None:
         return None
     value = sign + body[len(mark) :].strip()
+    if rate := _RATE.fullmatch(value):
+        return _with_unit(text, rate["value"], f"{CURRENCIES[mark]} {flat_unit(rate['tail'])}")
     inner = _scaled(value) or _plain(value)
     return None if inner is None or inner.unit else Form("number", text, node=inner.node, unit=CURRENCIES[mark])
 

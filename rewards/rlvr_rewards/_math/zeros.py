@@ -58,11 +58,15 @@ def flipped(sign: str) -> str:
 
 def asked_value(gold: Form, answer: Form) -> tuple[Form, ...]:
     """Return the number behind `m + n =` for a number that was asked for, else nothing."""
-    if gold.node is None or terms.variables(gold.node) or len(answer.parts) != 2 or "\\in" in answer.marks:
+    if gold.node is None or terms.variables(gold.node) or "\\in" in answer.marks:
         return ()
-    asked, value = answer.parts
-    plain = asked.node is not None and terms.is_combination(asked.node) and len(terms.variables(asked.node)) > 1
-    return (value,) if plain and value.node is not None and not terms.variables(value.node) else ()
+    asked, value = answer.parts[0], answer.parts[-1]
+    return (value,) if is_asked(asked) and value.node is not None and not terms.variables(value.node) else ()
+
+
+def is_asked(form: Form) -> bool:
+    """Return whether a side is a combination of unknowns, such as m + n, whose value can be asked for."""
+    return form.node is not None and terms.is_combination(form.node) and len(terms.variables(form.node)) > 1
 
 
 def is_solved(form: Form) -> bool:
