@@ -10,13 +10,13 @@ from pydantic import Field
 
 from grpo_rlvr import __version__
 from grpo_rlvr.models.reading import ReadingStarted
-from grpo_rlvr.protocol.apps import READING_META, page_tool, reading_app, ticket_for, whole_result
+from grpo_rlvr.protocol.apps import READING_META, page_tool, reading_app, ticket_for
 from grpo_rlvr.protocol.completions import add_completions
 from grpo_rlvr.protocol.elicit import read_by_forms
 from grpo_rlvr.protocol.icon import ICON
 from grpo_rlvr.protocol.resources import add_prompts, add_resources
 from grpo_rlvr.protocol.skills import Skills
-from grpo_rlvr.protocol.strict import bind, dress, server_tool, strict_from
+from grpo_rlvr.protocol.strict import bind, dress, server_tool, strict_from, whole_result
 from grpo_rlvr.tools import TOOLS, Tool
 from grpo_rlvr.tools.read import start_reading
 from grpo_rlvr.workspace import Workspace
@@ -68,7 +68,8 @@ def _reading_tool(tool: Tool, workspace: Workspace) -> Any:
         if arguments.get("channel") == "elicitation":
             answer = await read_by_forms(ctx, workspace, arguments["reading_id"], rows_per_form)
             return answer if isinstance(answer, InputRequiredResult) else whole_result(answer)
-        return whole_result(await plain(ctx=ctx, **arguments), await ticket_for(ctx, workspace, arguments))
+        started = await plain(ctx=ctx, **arguments)
+        return started.model_copy(update={"meta": await ticket_for(ctx, workspace, arguments) or None})
 
     rows_per_form = inspect.Parameter(
         "rows_per_form",

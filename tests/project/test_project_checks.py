@@ -1,7 +1,8 @@
-"""Lint, format and types hold: what scripts/check runs, as tests."""
+"""Lint, format and types hold: what scripts/check runs, as tests. And no folder of tests is left out of a run."""
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -27,3 +28,9 @@ def test_every_file_is_formatted() -> None:
 
 def test_mypy_strict_finds_nothing() -> None:
     assert run("mypy") == ""
+
+
+def test_every_folder_of_tests_is_run() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    listed = settings["tool"]["pytest"]["ini_options"]["testpaths"]
+    assert sorted(listed) == sorted({str(file.parent.relative_to(ROOT)) for file in ROOT.glob("tests/**/test_*.py")})

@@ -12,8 +12,7 @@ import anyio.to_thread
 from mcp.server.apps import APP_MIME_TYPE, Apps, client_supports_apps
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.resources import FunctionResource
-from mcp_types import CallToolResult, TextContent
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from grpo_rlvr.protocol.strict import StrictTool, guarded, strict_from
 from grpo_rlvr.tools import Tool
@@ -62,12 +61,6 @@ async def ticket_for(ctx: Context[Any, Any], workspace: Workspace, arguments: di
     client = f"{info.name} {info.version}" if info else "unknown client"
     call = functools.partial(guarded, app_ticket, arguments["reading_id"], workspace, client)
     return {TICKET: await anyio.to_thread.run_sync(call)}
-
-
-def whole_result(value: BaseModel, meta: dict[str, Any] | None = None) -> CallToolResult:
-    """Return a model as a whole result, with metadata for the host where there is some."""
-    text = TextContent(type="text", text=value.model_dump_json(indent=2))
-    return CallToolResult(content=[text], structured_content=value.model_dump(mode="json"), _meta=meta or None)
 
 
 def _page_html() -> str:

@@ -117,22 +117,21 @@ def bind(tool: Tool, workspace: Workspace) -> Callable[..., Any]:
         call = functools.partial(guarded, tool.fn, workspace, **arguments, **more)
         result = await anyio.to_thread.run_sync(call)
         if not picture or tool.picture is None:
-            return _answer(result) if tool.picture else result
+            return whole_result(result)
         draw = functools.partial(guarded, tool.picture, workspace, result, arguments)
-        return _answer(result, await anyio.to_thread.run_sync(draw))
+        return whole_result(result, await anyio.to_thread.run_sync(draw))
 
     shown = [parameter for name, parameter in signature.parameters.items() if name not in hidden]
     context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Context[Any, Any])
-    returns = signature.return_annotation
     if tool.picture is not None:
         shown.append(PICTURE)
-        # The answer carries an image beside its data, which only a whole result can.
-        returns = Annotated[CallToolResult, returns]
+    returns = Annotated[CallToolResult, signature.return_annotation]
     return dress(bound, tool.name, [context, *shown], returns)
 
 
-def _answer(result: BaseModel, picture: bytes | None = None) -> CallToolResult:
-    content: list[Any] = [TextContent(type="text", text=result.model_dump_json(indent=2))]
+def whole_result(result: BaseModel, picture: bytes | None = None) -> CallToolResult:
+    """Return a model as the text that agents read, without the indentation that they would pay for, and as data."""
+    content: list[Any] = [TextContent(type="text", text=result.model_dump_json())]
     if picture is not None:
         content.append(ImageContent(type="image", data=base64.b64encode(picture).decode(), mime_type="image/png"))
     return CallToolResult(content=content, structured_content=result.model_dump(mode="json"))
