@@ -201,3 +201,25 @@ def test_fields_of_a_subclass_are_defaults_where_trl_knows_them_and_not_judged_w
 def test_a_subclass_that_is_no_dataclass_changes_no_default() -> None:
     loaded = load_config(SUBCLASS.format(decorator=""), "train.py")
     assert loaded.config == {"output_dir": "out", "agent_servers": {}, "beta": 0.1}
+
+
+ENVIRONMENTS = """
+from trl import GRPOConfig, GRPOTrainer
+GRPOTrainer(model="m", args=GRPOConfig(output_dir="o"), environment_factory={factory}{more})
+"""
+
+
+@pytest.mark.parametrize(
+    ("factory", "more", "setup"),
+    [
+        ('{"code": Code, "game": Game}', "", {"environment_factory": {"names": ["code", "game"]}, "type": "None"}),
+        ("Game", ", train_dataset=None", {"environment_factory": {"name": "Game"}, "type": "None"}),
+        ("Game", ", **more", {"environment_factory": {"name": "Game"}, "type": None}),
+    ],
+)
+def test_a_trainer_without_a_dataset_and_its_environments_are_told(
+    factory: str, more: str, setup: dict[str, Any]
+) -> None:
+    loaded = load_config(ENVIRONMENTS.format(factory=factory, more=more), "train.py")
+    assert loaded.setup["environment_factory"] == setup["environment_factory"]
+    assert loaded.setup.get("dataset", {}).get("type") == setup["type"]

@@ -7,6 +7,8 @@ REENTRANT = {"gradient_checkpointing": True, "gradient_checkpointing_kwargs": {"
 FOUR = {"hardware": {"num_processes": 4}}
 COLOCATE = {"use_vllm": True, "vllm_mode": "colocate"}
 TEXT, CHAT = {"dataset": {"format": "string"}}, {"dataset": {"format": "conversational"}}
+STEPS = {"max_steps": 100}
+TWO = {"names": ["coding", "game"]}
 THINK = {"chat_template_kwargs": {"enable_thinking": False}}
 
 
@@ -20,6 +22,13 @@ FIRES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("trainer-argument-unknown", {}, trainer(rollout_func="play"), "0.24.0"),
     ("trainer-argument-unknown", {}, {"environment_factory": {"name": "Env"}}, "0.28.0"),
     ("trainer-argument-unknown", {}, trainer(quantization_config={"load_in_4bit": True}), "1.7.1"),
+    ("train-dataset-missing", {}, {"dataset": {"type": "None"}}, "1.16.0"),
+    ("train-dataset-missing", {}, {"dataset": {"type": "None"}, "environment_factory": {"name": "Env"}}, "1.16.0"),
+    ("train-dataset-missing", STEPS, {"dataset": {"type": "None"}, "environment_factory": {"name": "Env"}}, "1.8.0"),
+    ("train-dataset-missing", STEPS, {"dataset": {"type": "None"}, "environment_factory": TWO}, "1.16.0"),
+    ("environment-column-missing", {}, {"environment_factory": TWO, "dataset": {"columns": ["prompt"]}}, "1.8.0"),
+    ("several-environments-refused", {}, {"environment_factory": TWO}, "1.7.1"),
+    ("prompt-column-missing", {}, {"environment_factory": {"name": "Env"}, "dataset": {"columns": ["level"]}}, "1.8.0"),
     ("rollout-func-not-called", COLOCATE, trainer(rollout_func="play"), "0.25.1"),
     ("rollout-func-not-called", {}, trainer(rollout_func="play"), "0.28.0"),
     ("persistent-workers-without-workers", {"dataloader_persistent_workers": True}, {}, "0.14.0"),
@@ -45,6 +54,13 @@ FIRES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("template-options-without-messages", THINK, TEXT, "1.16.0"),
 ]
 SILENT: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
+    ("train-dataset-missing", STEPS, {"dataset": {"type": "None"}, "environment_factory": {"name": "Env"}}, "1.9.0"),
+    ("train-dataset-missing", {}, {"dataset": {"type": "Dataset"}}, "1.16.0"),
+    ("train-dataset-missing", {}, {"dataset": {"type": "None"}}, "0.28.0"),
+    ("environment-column-missing", {}, {"environment_factory": TWO, "dataset": {"columns": ["environment"]}}, "1.16.0"),
+    ("environment-column-missing", {}, {"environment_factory": {"name": "E"}, "dataset": {"columns": ["a"]}}, "1.16.0"),
+    ("several-environments-refused", {}, {"environment_factory": TWO}, "1.8.0"),
+    ("prompt-column-missing", {}, {"environment_factory": {"name": "Env"}, "dataset": {"columns": ["level"]}}, "1.9.0"),
     (
         "rollout-cut-by-update-uncorrected",
         {"gradient_accumulation_steps": 4, "steps_per_generation": 6},

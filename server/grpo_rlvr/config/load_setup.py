@@ -234,7 +234,7 @@ def _extras(script: Source, trainer: ast.Call, result: ScriptSetup) -> None:
             if bits and result.setup.get("model", {}).get("instance") is False:
                 result.put("model.quantized", bits, node.lineno)
         else:
-            result.setup["environment_factory"] = {"name": source(node)}
+            result.setup["environment_factory"] = _environments(node)
             result.lines["environment_factory"] = node.lineno
     # A subclass, or a class of that name from elsewhere, has parameters of its own.
     if origin(script, trainer.func) in TRL_TRAINERS:
@@ -242,8 +242,26 @@ def _extras(script: Source, trainer: ast.Call, result: ScriptSetup) -> None:
         result.put("trainer.arguments", named, trainer.lineno)
 
 
+def _environments(node: ast.expr) -> dict[str, Any]:
+    if isinstance(node, ast.Dict) and all(isinstance(key, ast.Constant) for key in node.keys):
+        return {"names": [key.value for key in node.keys if isinstance(key, ast.Constant)]}
+    return {"name": source(node)}
+
+
+def _gets_no_dataset(script: Source, trainer: ast.Call, node: ast.expr | None) -> bool:
+    # Keywords of a dict and positional arguments may hold one, and a subclass may bring its own.
+    unclear = any(keyword.arg is None for keyword in trainer.keywords) or any(
+        isinstance(item, ast.Starred) for item in trainer.args
+    )
+    missing = node is None and not unclear and origin(script, trainer.func) in TRL_TRAINERS
+    return missing or (isinstance(node, ast.Constant) and node.value is None)
+
+
 def _dataset(script: Source, trainer: ast.Call, result: ScriptSetup) -> None:
     node = argument(trainer, "train_dataset")
+    if _gets_no_dataset(script, trainer, node):
+        result.put("dataset.type", "None", trainer.lineno)
+        return
     if node is None:
         return
     facts: dict[str, Any] = {}

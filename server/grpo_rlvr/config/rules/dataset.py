@@ -44,7 +44,8 @@ _CHAT = {"columns": ["prompt"], "format": "conversational"}
 def prompt_column_missing(facts: Facts) -> Outcome:
     if facts.columns is None:
         return not_applicable("dataset.columns is not stated")
-    if "prompt" in facts.columns or facts.setup.get("environment_factory"):
+    environment = facts.setup.get("environment_factory")
+    if "prompt" in facts.columns or (environment and facts.trl_is(">=1.9")):
         return PASS
     usual = next((name for name in _USUAL_PROMPTS if name in facts.columns), None)
     hint = f"Rename {usual} to prompt" if usual else "Rename the column that holds it to prompt"
