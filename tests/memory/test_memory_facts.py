@@ -203,6 +203,8 @@ def test_what_a_config_json_has_beside_a_known_decoder_is_said_not_to_be_counted
         ({"intermediate_size": [3072, 3072, 3072, 1024]}, "differs from layer to layer"),
         ({"num_key_value_heads": "8"}, "without quotes"),
         ({"num_hidden_layers": 0}, "at least 1"),
+        ({"model_type": ["qwen3"]}, "must be a string"),
+        ({"model_type": 7}, "must be a string"),
     ],
 )
 def test_a_config_json_that_contradicts_itself_is_one_clear_error(change: dict[str, Any], word: str) -> None:

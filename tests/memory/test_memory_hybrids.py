@@ -251,3 +251,13 @@ def test_a_switched_off_window_is_none() -> None:
             "use_sliding_window": False, "tie_word_embeddings": True}  # fmt: skip
     assert from_config(qwen, "qwen", "test").cached_widths == (24 * 128, 0)
     assert facts_of_known("qwen2.5-0.5b").cached_widths == (24 * 128, 0)
+
+
+def test_a_model_that_keeps_nothing_of_its_own_holds_all_sequences() -> None:
+    config = LAYERS | {
+        "model_type": "gemma4_text", "num_key_value_heads": 2, "head_dim": 128, "num_kv_shared_layers": 8,
+        "layer_types": ["full_attention"] * 8,
+    }  # fmt: skip
+    setup = parse_setup({"model": {"config": config, "lora_r": 8}, "hardware": {"gpu": "H100"}})
+    pool = estimate({"use_vllm": True, "vllm_mode": "colocate"}, setup, trl_version="1.16.0").vllm
+    assert pool is not None and pool.sequences == pool.wanted_sequences

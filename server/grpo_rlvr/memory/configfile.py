@@ -48,7 +48,10 @@ def from_config(config: Mapping[str, Any], name: str, source: str) -> ModelFacts
             "an encoder-decoder, which TRL's GRPOTrainer does not train", where=where, remedy="Name a decoder."
         )
     size = Sizes(inner, where)
-    model_type = str(inner.get("model_type") or config.get("model_type") or "llama")
+    model_type = inner.get("model_type") or config.get("model_type") or "llama"
+    if not isinstance(model_type, str):
+        remedy = "Give the model's config.json as it is published."
+        raise InputError(f"model_type must be a string, got {model_type!r:.60}", where=where, remedy=remedy)
     hidden = size("hidden_size", "n_embd", "d_model")
     heads = size("num_attention_heads", "n_head", "n_heads", default=1 if model_type in NO_ATTENTION else None)
     layers = _layers(size, where)
@@ -198,7 +201,7 @@ def _latent_attention(config: Mapping[str, Any], size: Sizes) -> LatentAttention
         return None
     return LatentAttention(
         rank=size("kv_lora_rank"), query_rank=size("q_lora_rank", default=0), plain=size("qk_nope_head_dim"),
-        rotary=size("qk_rope_head_dim"), value=size("v_head_dim"),
+        rotary=size("qk_rope_head_dim", minimum=0), value=size("v_head_dim"),
     )  # fmt: skip
 
 

@@ -68,7 +68,7 @@ def _from_file(found: FoundConfig, model: Mapping[str, Any], name: str) -> Resol
         facts = from_config(found.config, name or found.label, found.source)
     except InputError as error:
         kind = found.config.get("model_type")
-        if kind in COUNTED or found.config.get("is_encoder_decoder") is True:
+        if not isinstance(kind, str | None) or kind in COUNTED or found.config.get("is_encoder_decoder") is True:
             raise
         if not stated:
             which = f"'{kind}'" if kind else "a file without model_type"

@@ -62,7 +62,10 @@ class Computed:
     def sequences(self) -> int:
         """Sequences of this run's full length that vLLM's cache holds at once."""
         room = self.pool - serving.engine_weights(self.plan) - c.VLLM_WORK_GB * c.GB
-        return max(int(room / serving.generated_sequence(self.plan)), 0)
+        each = serving.generated_sequence(self.plan)
+        if each == 0:  # a model that keeps nothing of its own
+            return self.wanted_sequences if room >= 0 else 0
+        return max(int(room / each), 0)
 
     @property
     def pool_tight(self) -> bool:

@@ -1,6 +1,7 @@
 """The sizes of one decoder, and what follows from them: counts of parameters, widths, layers of each kind."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from grpo_rlvr.memory.families import COUNTED, COUNTED_VISION, FOUR_NORMS, ONE_NORM
 from grpo_rlvr.memory.mixers import Mixer
@@ -114,7 +115,7 @@ class ModelFacts:
         """Parameters of the embedding and, when it is not tied, of the head."""
         return self.vocab * self.hidden * (1 if self.tied else 2)
 
-    @property
+    @cached_property
     def attention_linear_params(self) -> int:
         """Weights of q, k, v and o of one layer."""
         if self.latent:
@@ -128,7 +129,7 @@ class ModelFacts:
             return self.attending
         return self.layers - (self.linear.layers if self.linear else 0)
 
-    @property
+    @cached_property
     def cached_widths(self) -> tuple[int, int]:
         """Width of a token's keys in all layers that attend to all tokens, and in those that attend to a window."""
         if self.uneven:
@@ -163,7 +164,7 @@ class ModelFacts:
         routed = self.hidden * self.experts + width * self.shared_intermediate
         return self.expert_layers * routed + self.dense_mlps * width * self.intermediate
 
-    @property
+    @cached_property
     def block_linear_params(self) -> int:
         """Weights of the linear layers of all blocks, experts included."""
         attention = self.attention_layers * self.attention_linear_params
@@ -172,7 +173,7 @@ class ModelFacts:
         extra = self.uneven.linears if self.uneven else 0
         return attention + extra + self.mlp_linear_params + self.expert_layers * self.expert_params
 
-    @property
+    @cached_property
     def counted_params(self) -> int:
         """Parameters counted from the shape."""
         norms = 4 if self.model_type in FOUR_NORMS else 1 if self.model_type in ONE_NORM else 2
@@ -189,7 +190,7 @@ class ModelFacts:
         other += self.uneven.tables if self.uneven else 0
         return self.embedding_params + self.block_linear_params + self.layers * small + self.hidden + other
 
-    @property
+    @cached_property
     def params(self) -> int:
         """Parameters of the whole model."""
         return self.stated_params or self.counted_params + self.tower
