@@ -74,6 +74,7 @@ SILENT: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("reward-scaling-swapped", {}, {}, "0.22.0"),
     ("quantized-adapter-frozen-again", {}, QUANTIZED, "0.23.1"),
     ("quantized-adapter-frozen-again", {}, {**QUANTIZED, "trainer": {"unsloth": True}}, "0.22.2"),
+    ("quantized-adapter-frozen-again", {}, {**QUANTIZED, "hardware": {"fsdp_version": 2}}, "0.22.2"),
     ("vllm-server-ratio-ignores-temperature", {**SERVER, "temperature": 0.6}, {}, "0.27.1"),
     ("vllm-server-ratio-ignores-temperature", {**COLOCATE, "temperature": 0.6}, {}, "0.26.2"),
     ("generation-config-wins", {}, {**NARROW, **beside(transformers="4.57.3")}, "0.26.2"),

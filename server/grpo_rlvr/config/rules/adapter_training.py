@@ -59,6 +59,9 @@ def quantized_adapter_frozen_again(facts: Facts) -> Outcome:
     carries = "peft" in instance.lower() or bool(instance and facts.adapter)
     if facts.quantized not in ("4bit", "8bit") or not carries or facts.peft_config or facts.unsloth:
         return PASS
+    # A 4-bit base that is sharded already is left alone.
+    if facts.quantized == "4bit" and (facts.zero_stage == 3 or facts.fsdp_version is not None):
+        return PASS
     return fail(
         "model.instance",
         "model.quantized",
