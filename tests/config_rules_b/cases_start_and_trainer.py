@@ -60,6 +60,7 @@ SILENT: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("environment-column-missing", {}, {"environment_factory": TWO, "dataset": {"columns": ["environment"]}}, "1.16.0"),
     ("environment-column-missing", {}, {"environment_factory": {"name": "E"}, "dataset": {"columns": ["a"]}}, "1.16.0"),
     ("several-environments-refused", {}, {"environment_factory": TWO}, "1.8.0"),
+    ("several-environments-refused", {}, {"environment_factory": {"names": 2}}, "1.7.1"),
     ("prompt-column-missing", {}, {"environment_factory": {"name": "Env"}, "dataset": {"columns": ["level"]}}, "1.9.0"),
     (
         "rollout-cut-by-update-uncorrected",

@@ -11,6 +11,11 @@ _ENV = {"environment_factory": {"name": "Env"}, "versions": {"trl": "1.16.0"}}
 _TWO = {"names": ["coding", "game"]}
 
 
+def _names(facts: Facts) -> list[str]:
+    stated = facts.setup.get("environment_factory.names")
+    return [str(name) for name in stated] if isinstance(stated, list | tuple) else []
+
+
 @rule(
     "train-dataset-missing",
     severity="error",
@@ -29,7 +34,7 @@ def train_dataset_missing(config: ConfigView, facts: Facts) -> Outcome:
     if not _NONE.match(kind.strip()):
         return PASS
     environment = facts.setup.get("environment_factory")
-    owns = bool(environment) and facts.trl_is(">=1.9") and not facts.setup.get("environment_factory.names")
+    owns = bool(environment) and facts.trl_is(">=1.9") and not _names(facts)
     if owns and (config.number("max_steps") or 0) > 0:
         return PASS
     if owns:
@@ -62,14 +67,14 @@ def train_dataset_missing(config: ConfigView, facts: Facts) -> Outcome:
     sources=("huggingface/trl#6002", "trl/trainer/grpo_trainer.py"),
 )
 def environment_column_missing(facts: Facts) -> Outcome:
-    names = facts.setup.get("environment_factory.names")
+    names = _names(facts)
     if not names or facts.columns is None or "environment" in facts.columns:
         return PASS
     return fail(
         "dataset.columns",
         "environment_factory",
         value=list(facts.columns),
-        message=f"environment_factory holds {', '.join(map(str, names))}, and the dataset has no column environment "
+        message=f"environment_factory holds {', '.join(names)}, and the dataset has no column environment "
         "that chooses one of them for each row: add it.",
     )
 
@@ -85,7 +90,7 @@ def environment_column_missing(facts: Facts) -> Outcome:
     sources=("huggingface/trl#6002", "trl wheels 1.7 and 1.8"),
 )
 def several_environments_refused(facts: Facts) -> Outcome:
-    names = facts.setup.get("environment_factory.names")
+    names = _names(facts)
     if not names:
         return PASS
     return fail(
