@@ -6,9 +6,11 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rlvr_rewards._text import after_thinking
+from rlvr_rewards._text import END_TOKEN, after_thinking
 
 _FENCE = re.compile(r"^([ \t]*)(`{3,}|~{3,})[ \t]*([^\s`{]*)([^`\n]*)$")
+# In the middle of a program, such marks may be text of its own.
+_LAST_TOKEN = re.compile(rf"(?:{END_TOKEN.pattern})\s*\Z")
 MAX_PARSED = 64 * 1024  # characters that are parsed here to tell where a fence ends
 MAX_ENDS = 5  # lines that are tried as the end of one fence
 
@@ -31,6 +33,7 @@ def extract(text: str, languages: Sequence[str], pick: str, fence: bool) -> str 
     visible = after_thinking(text)
     if visible is None:
         return None
+    visible = _LAST_TOKEN.sub("", visible)
     if not fence:
         return visible if visible.strip() else None
     visible = _inside_answer(visible)

@@ -6,6 +6,10 @@ from typing import Any
 
 Completion = str | Sequence[Mapping[str, Any]]
 
+# Tokens with which chat templates end a message; what follows one is no part of the answer.
+END_TOKEN = re.compile(
+    r"<\|(?:im_end|im_start|eot_id|eom_id|endoftext|end_of_text|end|return)\|>|</s>|<end_of_turn>|<eos>"
+)
 _THINKING_MARKS = (
     ("<think>", "</think>"),
     ("[THINK]", "[/THINK]"),

@@ -39,8 +39,8 @@ class UnitTest(Reward):
 
     Args:
         style: `assert` (statements that see the program's public names and may import `candidate`), `pytest` (test
-            functions or unittest classes that import from `candidate`) or `io` (`tests` lists `{"stdin", "stdout"}`,
-            or holds `{"inputs": [..], "outputs": [..]}`, and the program is a script).
+            functions or unittest classes that import from `candidate`) or `io` (`tests` lists `{"stdin", "stdout"}` or
+            `{"input", "output"}`, or holds `{"inputs": [..], "outputs": [..]}`, and the program is a script).
         style_column: The column that holds each row's style, for data sets of several; "" gives all rows `style`.
         tests_column: The column that holds the tests.
         limit_s: Wall seconds for all tests of a row.

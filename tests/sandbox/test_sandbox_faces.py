@@ -15,6 +15,7 @@ from rlvr_rewards.sandbox import SandboxUnavailable, _advice, _launch, _pool, _p
 from rlvr_rewards.unit_test import UnitTest
 
 ADD = "def add(a, b):\n    return a + b"
+HARMONY = "<|channel|>analysis<|message|>x<|end|><|start|>assistant<|channel|>final<|message|>"
 ROW = {"tests": "assert add(2, 3) == 5\nassert add(-1, 1) == 0"}
 
 
@@ -35,6 +36,11 @@ ROW = {"tests": "assert add(2, 3) == 5\nassert add(-1, 1) == 0"}
         (f"<think>```python\nx = 1\n```</think>\n```python\n{ADD}\n```", "correct"),
         ('```python\ndef add(a, b):\n    """\n    ```\n    x\n    ```\n    """\n    return a + b\n```', "correct"),
         (f"<think>x</think>\n<answer>\n{ADD}\n</answer>", "correct"),
+        (f"```python\n{ADD}\n```<|im_end|>", "correct"),
+        (f"{HARMONY}```python\n{ADD}\n```<|return|>", "correct"),
+        (f"analysisWe need a sum.assistantfinal```python\n{ADD}\n```", "correct"),
+        (f"analysisResult = 1\n{ADD}\nEND = '</s>'", "correct"),
+        (f"<|channel|>analysis<|message|>```python\n{ADD}\n```", "no_answer"),
         (f"<answer>```python\n{ADD}\n```</answer>", "correct"),
         (f"```python\r\n{ADD}\r\n```", "correct"),
         (f"```python\n{ADD}\n```\n```python\nprint(1)\n```", "tests_failed"),

@@ -36,6 +36,55 @@ def test_runs_can_come_as_inputs_and_outputs() -> None:
     assert ["same length" in problems[0].problem, "fn_name" in problems[1].problem] == [True, True]
 
 
+SQUARE = "n = int(input())\nprint(n * n)"
+
+
+@pytest.mark.parametrize(
+    "tests",
+    [
+        [{"input": "2\n", "output": "4\n"}],
+        json.dumps([{"input": "2\n", "output": "4\n", "testtype": "stdin"}]),
+        [{"type": "stdin_stdout", "input": "2", "output": "4", "fn_name": None}],
+        {"input": ["2", "3"], "output": ["4", "9"]},
+        {"stdin": ["2"], "stdout": ["4"]},
+        {"inputs": [["2", "ignored"]], "outputs": [["4", ""]]},
+    ],
+)
+def test_runs_are_read_under_the_names_that_data_sets_give_them(tests: object) -> None:
+    assert UnitTest(style="io")([SQUARE, "print(5)"], tests=[tests] * 2) == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("tests", "words"),
+    [
+        ([{"input": "[2]", "output": "4", "testtype": "functional"}], "'testtype' is 'functional'"),
+        ([{"type": "function_call", "input": "2", "output": "4"}], "'type' is 'function_call'"),
+        ([{"input": 2, "output": "4"}], "needs text"),
+        ([{"input": "2"}], "needs text"),
+        ({"input": "2", "output": "4"}, "same length"),
+        ("eJxrYJk=", "no JSON list"),
+        ("[" * 100_000, "no JSON list"),
+    ],
+)
+def test_runs_that_cannot_be_graded_are_named(tests: object, words: str) -> None:
+    (problem,) = UnitTest(style="io").check_rows([{"tests": tests}])
+    assert words in problem.problem
+
+
+@pytest.mark.parametrize("tests", ['["assert add(1, 1) == 2", "assert add(2, 2) == 4"]', "['assert add(1, 1) == 2']"])
+def test_statements_can_come_as_the_text_of_a_list(tests: str) -> None:
+    assert UnitTest()([ADD, "def add(a, b):\n    return 3"], tests=[tests] * 2) == [1.0, 0.0]
+
+
+def test_a_check_is_called_with_the_method_that_the_entry_point_names() -> None:
+    tests = "def check(candidate):\n    assert candidate(nums=[3, 3], k=2) == [6, 6]"
+    right = "class Solution:\n    def scale(self, nums, k):\n        return [n * k for n in nums]"
+    columns = {"tests": [tests] * 2, "entry_point": ["Solution().scale"] * 2}
+    assert UnitTest()([right, right.replace("n * k", "n + k")], **columns) == [1.0, 0.0]
+    (problem,) = UnitTest().check_rows([{"tests": tests, "entry_point": "Solution().scale + 1"}])
+    assert "never call" in problem.problem
+
+
 @pytest.mark.parametrize(
     ("program", "reason", "words"),
     [

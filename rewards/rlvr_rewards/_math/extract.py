@@ -8,7 +8,7 @@ from rlvr_rewards._core import Reason
 from rlvr_rewards._math.limits import MAX_CHARACTERS, MAX_MEMBERS
 from rlvr_rewards._math.normal import strip_marks
 from rlvr_rewards._math.units import is_unit
-from rlvr_rewards._text import after_thinking, last_block
+from rlvr_rewards._text import END_TOKEN, after_thinking, last_block
 
 # What may stand between two boxes that are one list.
 _BETWEEN_BOXES = re.compile(
@@ -19,11 +19,8 @@ _BETWEEN_FORMULAS = re.compile(_BETWEEN_BOXES.pattern.replace("$", "", 1))
 _LEAD = re.compile(
     r"\s*(?P<text>\\text\s*\{\s*)?(?:the\s+)?(?:(?:final|correct)\s+)?answer\s*(?:is\b\s*:?|:|=)\s*", re.IGNORECASE
 )
-# Tokens with which chat templates begin and end a message; what follows an end is no part of the answer.
+# A token with which chat templates begin a message.
 _BEGINNING = re.compile(r"\s*<\|im_start\|>(?:assistant)?\s*")
-_ENDING = re.compile(
-    r"<\|(?:im_end|im_start|eot_id|eom_id|endoftext|end_of_text|end|return)\|>|</s>|<end_of_turn>|<eos>"
-)
 _MARKER = re.compile(
     r"(?:final\s+answers?(?![A-Za-z])[*_\s]*(?::|=|(?:is|are)\b)?"
     r"|(?<![A-Za-z])answers?(?![A-Za-z])[*_\s]*(?::|=|(?:is|are)\b))[*_\s]*:?[*_]*|\#{4}",
@@ -98,7 +95,7 @@ def extract(
     tail = tail[:cut]
     if beginning := _BEGINNING.match(tail):
         tail = tail[beginning.end() :]
-    if ending := _ENDING.search(tail):
+    if ending := END_TOKEN.search(tail):
         tail = tail[: ending.start()]
     block = last_block(tail, tag) if tag else tail
     if block is None:

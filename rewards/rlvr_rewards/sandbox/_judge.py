@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from rlvr_rewards.sandbox import _codec, _decode, _source
 from rlvr_rewards.sandbox._jobs import Grading, Job, Limits, Result
-from rlvr_rewards.sandbox._plan import Case, Plan
+from rlvr_rewards.sandbox._plan import Plan
+from rlvr_rewards.sandbox._runs import Case
 from rlvr_rewards.sandbox._values import Check
 
 How = Literal["passed", "failed", "timeout", "limit", "died"]

@@ -3,17 +3,24 @@
 import ast
 import functools
 import json
+import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rlvr_rewards.sandbox import _source, _values
+from rlvr_rewards.sandbox._runs import BadTests as BadTests
+from rlvr_rewards.sandbox._runs import Case, runs
 
 Style = Literal["assert", "pytest", "io"]
 STYLES: tuple[Style, ...] = ("assert", "pytest", "io")
 
 MAX_TESTS = 1 << 20  # characters
+# A function, or a method of an object that is made without arguments.
+_ENTRY_POINT = re.compile(r"[A-Za-z_]\w*(?:\(\))?(?:\.[A-Za-z_]\w*)*")
+# The text of a list of texts, as JSON or as Python shows it.
+_LIST_OF_TEXTS = re.compile(r"\s*\[\s*([\"']).*\1\s*,?\s*\]\s*", re.DOTALL)
 # What tests use that the sandbox has not, and why.
 UNAVAILABLE = {
     "subprocess": "starts processes",
@@ -26,18 +33,6 @@ UNAVAILABLE = {
     "pytester": "runs pytest itself",
     "caplog": "records the log of its own process, which is not the program's",
 }
-
-
-class BadTests(Exception):
-    """The row cannot be graded; the text says why."""
-
-
-@dataclass(frozen=True)
-class Case:
-    """One run of a script: what it reads and what it must write."""
-
-    stdin: str
-    stdout: str
 
 
 @dataclass(frozen=True)
@@ -75,10 +70,11 @@ def plan(
 
     Args:
         style: `assert`, `pytest` or `io`.
-        tests: Source text, for `assert` also a list of statements; for `io` a list of `{"stdin", "stdout"}`, or
-            `{"inputs", "outputs"}` with a list each, or either as JSON text.
+        tests: Source text, for `assert` also a list of statements, itself or as text; for `io` the runs, as
+            `_runs.runs` takes them.
         files: Text by relative path, or None.
-        entry_point: The function that a `check(candidate)` in the tests is called with, when they do not call it.
+        entry_point: The function, or the method as in `Solution().twoSum`, that a `check(candidate)` in the tests is
+            called with, when they do not call it.
         in_place: Whether changes of arguments are part of the tests.
         packages: What tests and programs may import beside the standard library.
 
@@ -86,17 +82,31 @@ def plan(
         BadTests: The row cannot be graded.
     """
     if style == "io":
-        cases = _cases(tests)
+        cases = runs(tests)
         return Plan(style, cases=cases, count=len(cases))
-    if style == "assert" and isinstance(tests, list | tuple) and all(isinstance(line, str) for line in tests):
-        tests = "\n".join(tests)  # data sets of the MBPP kind keep one statement an entry
+    if style == "assert":
+        tests = _joined(tests)
     if not isinstance(tests, str) or not tests.strip():
         raise BadTests("the tests are missing")
     if len(tests) > MAX_TESTS:
         raise BadTests(f"the tests are longer than {MAX_TESTS} characters")
     texts = _files(files)
-    entry = entry_point if isinstance(entry_point, str) and entry_point.isidentifier() else None
+    entry = entry_point if isinstance(entry_point, str) and _ENTRY_POINT.fullmatch(entry_point) else None
     return _planned(style, tests, tuple(sorted(texts.items())), entry, in_place, packages)
+
+
+def _joined(tests: Any) -> Any:
+    """Return a list of statements as one source text, and other tests as they are."""
+    if isinstance(tests, str) and _LIST_OF_TEXTS.fullmatch(tests):
+        for reader in (json.loads, ast.literal_eval):
+            try:
+                tests = reader(tests)
+                break
+            except (ValueError, SyntaxError, RecursionError, MemoryError):
+                continue
+    if isinstance(tests, list | tuple) and all(isinstance(line, str) for line in tests):
+        return "\n".join(tests)  # data sets of the MBPP kind keep one statement an entry
+    return tests
 
 
 @functools.lru_cache(maxsize=4096)
@@ -135,37 +145,6 @@ def _parsed(text: str, what: str) -> ast.Module:
         return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise BadTests(f"{what} do not parse: {error}") from None
-
-
-def _cases(tests: Any) -> tuple[Case, ...]:
-    if isinstance(tests, str):
-        try:
-            tests = json.loads(tests)
-        except ValueError:
-            raise BadTests("the tests are text that is no JSON list") from None
-    if isinstance(tests, Mapping):
-        tests = _paired(tests)
-    if not isinstance(tests, Sequence) or isinstance(tests, str) or not tests:
-        raise BadTests("the tests must be a list of {'stdin', 'stdout'}, and not empty")
-    cases = []
-    for place, entry in enumerate(tests):
-        if not isinstance(entry, Mapping):
-            raise BadTests(f"test {place} is no {{'stdin', 'stdout'}}")
-        stdin, stdout = entry.get("stdin", ""), entry.get("stdout")
-        if not isinstance(stdin or "", str) or not isinstance(stdout, str):
-            raise BadTests(f"test {place} needs text in 'stdout' (and text in 'stdin', if any)")
-        cases.append(Case(stdin or "", stdout))
-    return tuple(cases)
-
-
-def _paired(tests: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return `{"inputs": [..], "outputs": [..]}`, as data sets of contests keep their tests, as a list of runs."""
-    inputs, outputs = tests.get("inputs"), tests.get("outputs")
-    if tests.get("fn_name"):
-        raise BadTests("the tests call a function ('fn_name'); write them as asserts")
-    if not isinstance(inputs, Sequence) or not isinstance(outputs, Sequence) or len(inputs) != len(outputs):
-        raise BadTests("the tests need 'inputs' and 'outputs', lists of the same length")
-    return [{"stdin": stdin, "stdout": stdout} for stdin, stdout in zip(inputs, outputs, strict=True)]
 
 
 def _files(files: Any) -> dict[str, str]:
