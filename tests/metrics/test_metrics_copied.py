@@ -184,3 +184,33 @@ def test_a_single_row_says_what_to_watch():
 def test_a_value_model_in_the_log_is_named():
     log = parse("step:2 - critic/vf_loss:24.4 - critic/score/mean:0.025 - actor/entropy_loss:1.2\n")
     assert any("value model" in note for note in log.notes)
+
+
+def test_a_block_of_values_that_a_dictionary_repeats_is_the_same_row():
+    block = (
+        "Reward metrics:\n   rewards/acc/mean: 0.6500\n   completions/mean_length: 53.3500\n   entropy: 0.96\n====\n"
+    )
+    row = {"reward": 1.75, "rewards/acc/mean": 0.65, "completions/mean_length": 53.35}
+    log = parse(f"{block}{row}\n{block}{row | {'reward': 2.0}}\n")
+    assert log.rows == 2 and reward(log) == [1.75, 2.0] and len(log.get("entropy")) == 2
+
+
+def test_a_block_of_other_values_comes_before_the_dictionary_below_it():
+    log = parse("reward: 0.1\nkl: 0.01\n{'reward': 0.2, 'kl': 0.02}\n")
+    assert reward(log) == [0.1, 0.2]
+
+
+def test_names_and_signs_of_an_east_asian_keyboard_are_read():
+    log = parse("Step 3:  熵=0.5, 长度=12 tokens\nStep 5:  熵=0.4，长度=14 tokens\n奖励：0.2，熵：0.3\n")
+    assert list(log.get("entropy").values) == [0.5, 0.4, 0.3] and reward(log) == [0.2]
+
+
+def test_a_column_of_words_is_not_listed_cell_by_cell():
+    log = parse("| Step | Reward | Problems Solved |\n|---|---|---|\n| 1 | 0.1 | a ✓, b ✗ |\n| 2 | 0.2 | a ✓, b ✓ |\n")
+    assert not [note for note in log.notes if "is no number" in note]
+
+
+def test_few_rows_on_which_answers_vanish_say_so():
+    rows = [{"reward": 1.7, "completions/mean_length": length} for length in (53.0, 2.6, 2.4)]
+    label = recommend("\n".join(map(str, rows))).labels[0]
+    assert any("length 53 on the first row, 2.4 on the last" in fact.text for fact in label.evidence)

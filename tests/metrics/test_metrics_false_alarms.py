@@ -132,3 +132,38 @@ def test_options_of_another_trainer_are_read_nested_or_dotted():
         context = read_context(config, None, None)
         assert (context.cap, context.num_generations) == (900, 5)
         assert context.given == config
+
+
+def validated(seed, rows, every, fall=0.0):
+    """verl's console: a rising reward, and every few steps several measures of each of several benchmarks."""
+    rng = np.random.default_rng(seed)
+    ways = ("mean@1", "best@2/mean", "best@4/mean", "worst@2/mean", "worst@4/mean", "maj@4/mean")
+    names = [f"val-core/set{i}/acc/{way}" for i in range(5) for way in ways]
+    base = rng.uniform(0.1, 0.7, len(names))
+    for step in range(1, rows + 1):
+        line = f"step:{step} - critic/score/mean:{0.3 + 0.3 * step / rows + 0.04 * rng.normal():.4f}"
+        if step % every == 0:
+            measures = base * (1 - fall * step / rows) + 0.02 * rng.normal(size=len(names))
+            line += "".join(f" - {name}:{value:.4f}" for name, value in zip(names, measures, strict=True))
+        yield line
+
+
+def test_one_of_dozens_of_measures_that_falls_by_chance_is_no_hacking():
+    answers = [recommend("\n".join(validated(seed, 30, 10))) for seed in range(8)]
+    assert [item.label for answer in answers for item in answer.labels] == ["healthy"] * 8
+
+
+@pytest.mark.parametrize(("rows", "every"), [(30, 10), (60, 4)])
+def test_dozens_of_measures_that_fall_together_are_hacking(rows, every):
+    label = recommend("\n".join(validated(1, rows, every, fall=0.5))).labels[0]
+    assert label.label == "reward_hacking" and any("mean of 30 measures" in fact.text for fact in label.evidence)
+
+
+def test_three_evaluations_that_go_back_and_forth_are_no_hacking(simulate, rows_of):
+    rows = rows_of(simulate(3, 60, rise=0.4))
+    for at, value in ((19, 0.24), (39, 0.26), (59, 0.17)):
+        rows[at]["eval_accuracy"] = value
+    assert labels(rows) == {"healthy"}
+    for at, value in ((19, 0.30), (39, 0.26), (59, 0.17)):
+        rows[at]["eval_accuracy"] = value
+    assert "reward_hacking" in labels(rows)

@@ -2,7 +2,7 @@
 
 from grpo_rlvr.metrics.context import Context
 from grpo_rlvr.metrics.finding import finding
-from grpo_rlvr.metrics.limits import CUT_SHARE
+from grpo_rlvr.metrics.limits import CUT_SHARE, QUARTER
 from grpo_rlvr.metrics.rules import RULES
 from grpo_rlvr.metrics.rules_trend import idle_tasks, saturated, unmoved
 from grpo_rlvr.metrics.signals import FEW, WEAK, Signals
@@ -100,6 +100,12 @@ def levels_to_watch(s: Signals) -> list[Evidence]:
         facts.append(high.evidence("to watch: every advantage is 0"))
     if cut is not None and cut.end > CUT_SHARE:
         facts.append(cut.evidence(f"to watch: {cut.end:.0%} of the answers are cut at the cap"))
+    for name in ("length", "entropy"):
+        signal = s.get(name)
+        if signal is not None and signal.n > 1 and not signal.unordered:
+            first, last = float(signal.values[0]), float(signal.values[-1])
+            if last < QUARTER * first:
+                facts.append(signal.evidence(f"to watch: {name} {first:.4g} on the first row, {last:.4g} on the last"))
     if grad is not None and not grad.values.any():
         facts.append(grad.evidence("to watch: the gradient is exactly 0"))
     return facts
@@ -118,6 +124,7 @@ def _quiet(s: Signals) -> LabelFinding:
             "too_short_to_tell",
             "high" if rows < FEW else "medium",
             "No reward column: no verdict on progress is possible." if rows else NO_ROWS,
+            *levels_to_watch(s),
         )
     if reward.n < FEW:
         return finding(

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 Direction = Literal["up", "down", "flat", "unknown"]
 # Fewer rows carry no trend claim (the smallest exact p of four values is .083); up to the second, only a weak one.
 FEW, WEAK = 10, 20
+# Up to so many measures of success each is tested by itself; of dozens (verl's validation) the level is shared.
+FEW_MEASURES = 3
 # Levels of the tests. A falling reward is the costly miss, so it is taken at the usual level.
 P_TREND, P_FALLING_REWARD, P_BREAK = 0.01, 0.03, 0.001
 # A change counts from a tenth of the start and from one noise sd on.
@@ -150,6 +152,9 @@ class Signal:
         change = last - first
         if abs(change) < WINDOW_CHANGE * max(abs(first), abs(last)):
             return "flat"
+        between = float(self.values[self.n // 2])
+        if self.series.aside and self.n > 2 and not min(first, last) < between < max(first, last):
+            return "flat"  # a few evaluations: a change that goes back and forth is their noise
         return "up" if change > 0 else "down"
 
     @cached_property
@@ -256,21 +261,40 @@ class Signals:
         series = self.log.series.get(quantity)
         return self.of(series) if series is not None and len(series) else None
 
-    def of(self, series: Series) -> Signal:
-        """The signal of any series of this log, made once."""
-        made: dict[int, Signal] = self.__dict__["_made"]
-        if id(series) not in made:
-            aggregated = self.log.kind in ("windows", "summary") or (series.aside and len(series) <= 3 < self.log.rows)
-            made[id(series)] = Signal(series, aggregated, self.log.kind == "runs", self.level)
-        return made[id(series)]
+    def of(self, series: Series, among: int = 1) -> Signal:
+        """The signal of any series of this log, made once; of `among` measures one falls by chance more easily."""
+        made: dict[tuple[int, int], Signal] = self.__dict__["_made"]
+        if (key := (id(series), among)) not in made:
+            aggregated = self.log.kind in ("windows", "summary") or (
+                series.aside and among == 1 and len(series) <= 3 < self.log.rows
+            )
+            made[key] = Signal(series, aggregated, self.log.kind == "runs", self.level / among)
+        return made[key]
 
     @property
     def accuracies(self) -> list[Signal]:
         """Independent measures of success: columns beside the reward, and held-out ones."""
         held_out = [s for s in self.log.evaluation.values() if s.quantity in ("accuracy", "reward")]
-        return [self.of(series) for series in (*self.log.accuracies.values(), *held_out) if len(series)]
+        measures = [series for series in (*self.log.accuracies.values(), *held_out) if len(series)]
+        if len(measures) <= FEW_MEASURES:
+            return [self.of(series) for series in measures]
+        mean = self.__dict__.setdefault("_mean", _mean_of(measures))
+        return [*([self.of(mean)] if mean else []), *(self.of(series, len(measures)) for series in measures)]
 
     @property
     def components(self) -> list[Signal]:
         """Reward functions."""
         return [self.of(series) for series in self.log.components.values() if len(series)]
+
+
+def _mean_of(measures: list[Series]) -> Series | None:
+    """The mean of those measures of success that stand on the same rows, None when fewer than half do."""
+    import numpy as np
+
+    shares = [series for series in measures if series.quantity == "accuracy"] or measures
+    longest = max(shares, key=len)
+    same = [series for series in shares if np.array_equal(series.rows, longest.rows)]
+    if len(same) * 2 < len(shares):
+        return None
+    values = np.mean([series.values for series in same], axis=0)
+    return Series("accuracy", f"the mean of {len(same)} measures", longest.rows, values, aside=True)

@@ -46,6 +46,7 @@ _SHARED_NAMES = frozenset(
         "kl_loss",
         "pg_loss",
         "pg_clipfrac",
+        "entropy_loss",
     ]
 )
 # Trainers that print TRL's names and some of their own: the few are the mark.

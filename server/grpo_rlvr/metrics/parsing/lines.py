@@ -30,10 +30,10 @@ _DICT_PAIR = re.compile(
     re.IGNORECASE,
 )
 _EQUALS_PAIR = re.compile(
-    rf"([A-Za-z_][\w/.@-]*)\s*=\s*({NUMBER}(?:\s*±\s*{NUMBER})?%?|nan|-?inf)(?=[\s,;|\]\)}}]|$)", re.IGNORECASE
+    rf"((?:(?![0-9])\w)[\w/.@-]*)\s*=\s*({NUMBER}(?:\s*±\s*{NUMBER})?%?|nan|-?inf)(?=[\s,;|\]\)}}]|$)", re.IGNORECASE
 )
 _COLON_PAIR = re.compile(
-    rf"([A-Za-z_][\w/.@ -]*?)\s*:\s*({NUMBER}%?|nan|-?inf)\s*(?=[,;|]|\s-\s|\s{{2,}}|$)", re.IGNORECASE
+    rf"((?:(?![0-9])\w)[\w/.@ -]*?)\s*:\s*({NUMBER}%?|nan|-?inf)\s*(?=[,;|]|\s-\s|\s{{2,}}|$)", re.IGNORECASE
 )
 _BAR_FIELD = re.compile(
     rf"^\s*([A-Za-z][\w ./-]*?)[:=]?\s+({NUMBER}|nan|-?inf)\s*(%)?(?:\s*[A-Za-z][\w/]*)?\s*(?:\([^)]*\))?\s*$",
@@ -86,6 +86,10 @@ STEP_HEADING = re.compile(
 _ARRAY = re.compile(
     r"^\s*['\"]?([A-Za-z_][\w/ ]*?)['\"]?\s*[:=]\s*\[([-+\d.,eE\s]*|[^\[\]]*\bnan\b[^\[\]]*)\]\s*,?\s*$"
 )
+
+
+# Signs of East Asian keyboards for those that stand between names and numbers.
+FULL_WIDTH = str.maketrans("：＝，；｜（）", ":=,;|()")
 
 
 def without_carrier(line: str) -> str:

@@ -1,5 +1,6 @@
 """Reading a log line by line, in bounded memory, without knowing beforehand who printed it."""
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from grpo_rlvr.metrics.parsing.columns import Columns
 from grpo_rlvr.metrics.parsing.joins import Joined, Single, join_arrays, join_singles
 from grpo_rlvr.metrics.parsing.lines import Row, kind_of
 from grpo_rlvr.metrics.parsing.tables import OpenTable, Table, header_of, is_ellipsis, is_rule, row_of
+from grpo_rlvr.metrics.parsing.values import read_number
 
 # Lines quoted back as not understood; all are counted.
 UNREAD_SHOWN = 20
@@ -102,7 +104,7 @@ class Scanner:
         return self.scan
 
     def _piece(self, line: str, number: int) -> None:
-        line = shapes.without_carrier(line)
+        line = shapes.without_carrier(line if line.isascii() else line.translate(shapes.FULL_WIDTH))
         if self._open and self._continue_open(line, number):
             return
         if self._verl and self._continue_verl(line):
@@ -131,6 +133,8 @@ class Scanner:
         for row in rows:
             if "step" not in row and (step := shapes.prefix_step(line)) is not None and line[0] not in "{":
                 row = {"step": step, **row}
+            if self._block:
+                row = self._with_block(row)
             taken += self._row(row, number, "json" if line.lstrip().startswith('{"') else "dict")
         if tail and len(tail) < _OPEN_CHARS:
             self._open, self._open_line = [tail], number
@@ -316,6 +320,15 @@ class Scanner:
         found = meaning(name)
         return found is not None and found.quantity == "step"
 
+    def _with_block(self, row: Row) -> Row:
+        """Close the block above a dictionary; one that the dictionary repeats is the same row, and only adds to it."""
+        shared = self._block.keys() & row.keys()
+        if len(shared) >= 2 and all(_alike(self._block[name], row[name]) for name in shared):
+            row, self._block = {**self._block, **row}, {}
+        elif kind_of(row) != "none":
+            self._close_block()
+        return row
+
     def _close_block(self) -> None:
         block, self._block = self._block, {}
         self._heading = None
@@ -355,6 +368,12 @@ class Scanner:
             text = line.strip()
             text = text if len(text) <= 100 else text[:97] + "..."
             self.scan.unread.append((number, f"{text} ({why})" if why else text))
+
+
+def _alike(printed: str, value: object) -> bool:
+    """True for one number printed twice, once with fewer digits."""
+    numbers = [read_number(str(each)) for each in (printed, value)]
+    return None not in numbers and math.isclose(*numbers, rel_tol=5e-3, abs_tol=5e-4)  # type: ignore[arg-type]
 
 
 def scan_lines(lines: Iterable[str]) -> Scan:

@@ -301,10 +301,11 @@ def _is_evaluation(header: list[str], cells: list[str]) -> bool:
 def _odd_cells(header: list[str], preview: list[tuple[int, list[str]]]) -> list[str]:
     """Say which cells of known columns hold words, ranges or spreads instead of plain numbers."""
     notes = []
+    told = {i: sum(is_number_or_blank(without_words(cells[i])) for _, cells in preview) for i in range(1, len(header))}
     for line, cells in preview[:20]:
-        for name, cell in list(zip(header, cells, strict=False))[1:]:
-            if not meaning(name):
-                continue
+        for i, (name, cell) in list(enumerate(zip(header, cells, strict=False)))[1:]:
+            if not meaning(name) or told[i] * 2 < len(preview):
+                continue  # a column of words has no odd cells
             value, form = read_cell(without_words(cell))
             if form == "range":
                 notes.append(f"line {line}: '{cell}' in column '{name}' is a range, its middle {value:g} is used")
