@@ -32,7 +32,8 @@ prepare_environment() {
   fi
   case ",$extras," in *,train,*) warn_about_cuda_torch ;; esac
   echo "== installing grpo-rlvr-training[$extras] (a few minutes the first time)"
-  "$VENV/bin/python" -m pip install --progress-bar off -c constraints.txt -e ".[$extras]" 2>&1 | quiet_pip
+  # Not compiled ahead: Python compiles the modules that are really imported, a small part of all, at their first import.
+  "$VENV/bin/python" -m pip install --no-compile --progress-bar off -c constraints.txt -e ".[$extras]" 2>&1 | quiet_pip
   environment_stamp "$extras" | cksum >"$stamp"
   echo "== environment ready"
 }
