@@ -47,7 +47,7 @@ def check_config(
         bool, Field(description="Also construct the real trainer on a tiny model, in the training interpreter.")
     ] = False,
 ) -> CheckResult:
-    """Check a TRL GRPOConfig and its setup against more than 250 rules for its TRL version; does not train or download."""
+    """Check a TRL GRPOConfig and its setup against 250+ rules for its TRL version; does not train or download."""
     from grpo_rlvr.config import check
 
     kwargs, loaded = load_config_argument(workspace, config, path)
