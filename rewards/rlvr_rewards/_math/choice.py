@@ -11,8 +11,11 @@ _LEADING = re.compile(
 )
 # The article before a small word: the text of an option without its letter.
 _ARTICLE = re.compile(r"A\s+(?!(?:as|because|by|for|is|since|so|where|which|with)\b)[a-z]{2}")
-# A second letter right behind the first, as in "A or B" or "B, C".
-_SECOND = re.compile(r"[\s)\].*]*+(?:,|;|/|&|\bor\b|\band\b)[\s(\[*]*+(?:option\s+)?[A-Z](?![A-Za-z])", re.IGNORECASE)
+# A second letter right behind the first, as in "A or B", "B, C" or "A B".
+_SECOND = re.compile(
+    r"[\s)\].*]*+(?:,|;|/|&|\bor\b|\band\b)[\s(\[*]*+(?:option\s+)?[A-Z](?![A-Za-z])|(?:\s++[A-J](?![A-Za-z]))+\s*\Z",
+    re.IGNORECASE,
+)
 # A letter with one of these behind it is a variable.
 _OPERATORS = ("^", "_", "%", "/", "+", "=", "<", ">")
 

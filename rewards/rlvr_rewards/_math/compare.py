@@ -136,7 +136,7 @@ def same_pair(one: Form, other: Form, one_is_gold: bool, policy: Policy) -> bool
 def _by_kind(gold: Form, answer: Form, policy: Policy) -> bool:
     if "word" in (gold.kind, answer.kind) and unread.same_words(gold, answer):
         return True
-    if {gold.kind, answer.kind} <= {"word", "raw"} and figures.same_figure(gold, answer):
+    if figures.same_figure(gold, answer):
         return True
     gold, answer = cardinals.spelled_out(gold, answer), cardinals.spelled_out(answer, gold)
     gold, answer = counting.counted(gold, answer), counting.counted(answer, gold)

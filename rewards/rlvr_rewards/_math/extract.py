@@ -55,7 +55,7 @@ _TAKEN_BACK = re.compile(
     r"|(?:is|was)(?: not|n['\u2019]t) (?:the |my )?(?:final |right |correct )?(?:answer|right|correct|it)"
     r"|(?:is|was) (?:wrong|incorrect)"
     r"|I (?:think I |must have |have )?made (?:a|an)(?: [a-z]+)? (?:mistake|error)"
-    r"|(?:scratch|ignore|forget) that|never ?mind|I take (?:that|it) back)\b",
+    r"|(?:scratch|ignore|forget) that|never ?mind|I take (?:that|it) back)\b(?!\s+(?:to|that|if|about|for)\b)",
     re.IGNORECASE,
 )
 # Words after a formula that take it back or hedge it; "not" with another formula behind rules that one out.

@@ -16,6 +16,8 @@ _TRIANGLE = re.compile(
 _FIGURES = ((_SEGMENT, 2), (_ANGLE, 3), (_TRIANGLE, 3))
 
 
+# Names of figures are read as one of these; two of them with primes as products, whose order does not count.
+_KINDS = frozenset(("word", "raw", "number"))
 # The longest name has a word, a command and four points.
 MAX_NAME = 60
 
@@ -25,7 +27,8 @@ def same_figure(one: Form, other: Form) -> bool:
 
     The order of the letters counts, since two letters under a bar may be the digits of a number.
     """
-    if max(len(one.text), len(other.text)) > MAX_NAME:
+    kinds = {one.kind, other.kind}
+    if not kinds <= _KINDS or kinds == {"number"} or max(len(one.text), len(other.text)) > MAX_NAME:
         return False
     return any(
         (name := _points(pattern, one, count)) is not None and name == _points(pattern, other, count)

@@ -17,11 +17,14 @@ _GEOMETRIC = re.compile(
     r"m?\s*\\(?:angle|measuredangle)\s*\{?\s*[A-Z](?:\s*[A-Z']){0,3}\s*\}?"
     r"|\\(?:overline|bar|vec|overrightarrow|widehat|hat|triangle)\s*\{?\s*[A-Z](?:\s*[A-Z']){0,3}\s*\}?"
     r"|\|\s*(?:\\(?:overline|vec|overrightarrow)\s*)?\{?\s*[A-Z](?:\s*[A-Z']){1,2}\s*\}?\s*\|"
+    r"|\|\s*(?:[zw]|\\(?:vec|overrightarrow)\s*\{?\s*[a-z]\s*\}?)\s*\|"
     r"|\[\s*[A-Z](?:\s*[A-Z']){2,7}\s*\]"
     r"|[A-Z]\s*[A-Z]'?"
     r"|\\Delta\s*[A-Za-z]"
     r"|\\(?:vec|overrightarrow)\s*(?:\{\s*[a-z]\s*\}|[a-z])"
 )
+# A segment under a bar, or its length between bars.
+_LENGTH = re.compile(r"\|?\\?(?:overline)?(?P<ends>[A-Z]'?[A-Z]'?)\|?")
 # What is computed on the left when its value stands on the right.
 _ASKED = re.compile(
     r"\\frac\s*\{\s*(?:d|\\partial)\s*(?:\^\s*\{?\d\}?\s*)?[A-Za-z]\s*\}"
@@ -47,8 +50,11 @@ def is_label(form: Form) -> bool:
 
 
 def label_text(form: Form) -> str:
-    """Return a label by its letters."""
-    return re.sub(r"[\s{}]|\\text", "", form.text)
+    """Return a label by its letters; what only says that they are a length or the measure of an angle is left out."""
+    # Words are kept in small letters.
+    text = re.sub(r"[\s{}]|\\text(?![A-Za-z])", "", form.text.upper() if form.kind == "word" else form.text)
+    length = _LENGTH.fullmatch(text)
+    return length["ends"] if length else text.removeprefix("m") if text.startswith("m\\angle") else text
 
 
 def _is_applied(text: str) -> bool:

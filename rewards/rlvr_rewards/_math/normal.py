@@ -90,6 +90,10 @@ _RENAMED = (
     # Marks behind an answer that say that it is done.
     (re.compile(r"\\(?:checkmark|blacksquare|square|qed|Box)(?![A-Za-z])|[✓✔✅∎■]"), ""),
     (re.compile(r"\^\s*(?:\{\s*\\prime\s*\}|\\prime(?![A-Za-z]))"), "'"),
+    (re.compile(r"\\(?:long)?rightarrow(?![A-Za-z])"), r"\\to "),
+    (re.compile(r"\\lnot(?![A-Za-z])"), r"\\neg "),
+    (re.compile(r"\\implies(?![A-Za-z])"), r"\\Rightarrow "),
+    (re.compile(r"\\iff(?![A-Za-z])"), r"\\Leftrightarrow "),
     (re.compile(r"\\lt(?![A-Za-z])"), "<"),
     (re.compile(r"\\gt(?![A-Za-z])"), ">"),
     (re.compile(r"\\neq(?![A-Za-z])"), r"\\ne "),

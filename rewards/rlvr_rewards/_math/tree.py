@@ -131,8 +131,7 @@ class _Parser:
             return self.group("{")
         if self.peek() in ("+", "-"):
             return self.node("negative", self.exponent()) if self.take() == "-" else self.exponent()
-        if (self.peek() or "")[:1].isdigit() and self.tokens[self.at - 1] == "^":
-            return self.power_right(self.single())
+        # All figures of a number are raised: 2^10 is meant as two to the tenth, though LaTeX would raise only the 1.
         return self.power_right(self.atom())
 
     def power_right(self, base: Node) -> Node:
