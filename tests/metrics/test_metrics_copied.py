@@ -214,3 +214,52 @@ def test_few_rows_on_which_answers_vanish_say_so():
     rows = [{"reward": 1.7, "completions/mean_length": length} for length in (53.0, 2.6, 2.4)]
     label = recommend("\n".join(map(str, rows))).labels[0]
     assert any("length 53 on the first row, 2.4 on the last" in fact.text for fact in label.evidence)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Step;reward;kl\n1;0,45;0,01\n2;0,475;0,012\n",
+        "| Schritt | reward | kl |\n|---|---|---|\n| 1 | 0,45 | 0,010 |\n| 2 | 0,475 | 0,012 |\n",
+        "{'reward': '0,450', 'kl': '0,01'}\n{'reward': '0,475', 'kl': '0,012'}\n",
+        "step 1: reward=0,45 kl=0,01\nstep 2: reward=0,475 kl=0,012\n",
+    ],
+)
+def test_decimal_commas_are_read_as_points_and_said(text):
+    log = parse(text)
+    assert reward(log) == [0.45, 0.475] and list(log.get("kl").values) == [0.01, 0.012]
+    assert any("decimal commas" in note for note in log.notes)
+
+
+def test_a_list_of_devices_does_not_turn_thousands_into_decimals():
+    table = "| Step | reward | length |\n|---|---|---|\n| 1 | 1 | 1,127 |\n"
+    log = parse(f"CUDA_VISIBLE_DEVICES=0,1 accelerate launch train.py\n2025-01-01 10:00:00,12 start\n{table}")
+    assert list(log.get("length").values) == [1127.0]
+
+
+def test_whole_numbers_of_a_csv_are_no_decimals():
+    assert reward(parse("step,reward\n1,0\n2,1\n3,0\n")) == [0.0, 1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    "printed",
+    ["tensor(0.5, device='cuda:0', dtype=torch.bfloat16)", "array([0.5], dtype=float32)", "Array(0.5, dtype=float32)",
+     "np.float32(0.5)", "jnp.float32(0.5)", "tensor([0.5])", "tensor(0.5, grad_fn=<MeanBackward0>)"],
+)  # fmt: skip
+def test_numbers_of_array_libraries_are_read(printed):
+    assert reward(parse(f"{{'reward': {printed}, 'kl': {printed}}}\n")) == [0.5]
+    assert reward(parse(f"step 3 reward: {printed} kl: {printed}\n")) == [0.5]
+
+
+def test_the_second_run_of_an_export_is_no_part_of_the_first():
+    header = ",".join(f'"run{run} - train/{name}"' for run in "AB" for name in ("reward", "reward__MIN", "kl"))
+    rows = "".join(f"{i},0.{i},0.1,0.01,0.9,0.8,0.02\n" for i in range(1, 4))
+    log = parse(f'"Step",{header}\n{rows}')
+    assert reward(log) == [0.1, 0.2, 0.3] and not log.components and list(log.get("kl").values) == [0.01] * 3
+    assert any("several columns are called 'train/kl', 'train/reward'" in note for note in log.notes)
+
+
+def test_the_older_progress_bar_of_openrlhf_is_read():
+    bar = "Train epoch [1/1]: 100%|█████| 16/16 [00:30<00:00, 1.92s/it, pg=0.01, rm=0.45, glen=512, tlen=700, kl=0.002]"
+    log = parse(f"{bar}\n")
+    assert (reward(log), log.frameworks) == ([0.45], ("openrlhf",)) and list(log.get("length").values) == [512.0]

@@ -159,6 +159,19 @@ _OTHER_ROWS: tuple[tuple[str, str, str, str], ...] = (
     ("openrlhf", "vllm_kl", "mismatch_kl", ""),
     ("openrlhf", "actor_grad_norm", "grad_norm", ""),
     ("openrlhf", "act_loss", "loss", "progress bar"),
+    *(
+        ("openrlhf", name, quantity, "progress bar, older name")
+        for name, quantity in (
+            ("pg", "loss"),
+            ("rm", "reward"),
+            ("ret", "other"),
+            ("glen", "length"),
+            ("tlen", "other"),
+            ("cri", "other"),
+            ("vals", "other"),
+            ("cri_lr", "other"),
+        )
+    ),
     ("openrlhf", "actor_lr", "learning_rate", ""),
     ("openrlhf", "act_lr", "learning_rate", "progress bar"),
     ("ms-swift", "entropy/mean", "entropy", "needs log_entropy"),

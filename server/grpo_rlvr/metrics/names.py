@@ -95,6 +95,7 @@ _NO_SUCCESS = re.compile(
     r"(^|_)(num|count|counts|turns?|took|time|seconds|duration|runtime|tokens?|len|lengths?|ratio|var|std|min|max|steps?"
     r"|calls?|tools?|memory|loss|ppl|perplexity|lr|epoch|size|throughput)(_|$)"
 )
+_AGAIN = re.compile(r" #\d+$")
 _SPREAD = re.compile(r"_(std|var)(_\d+)?$")
 _BOUND = re.compile(r"[/_](?:min|max|std|sum)$")
 # Groups whose rewards are all equal, in people's own words: "groups with zero reward spread", "zero-advantage share".
@@ -134,8 +135,8 @@ for _alias in ALIASES:
 @lru_cache(maxsize=4096)
 def meaning(column: str) -> Meaning | None:
     """Return what a column of this name measures, None when the table does not know it."""
-    if column.endswith(("__MIN", "__MAX", "_timestamp")):
-        return Meaning("other")  # what exports of W&B and SwanLab put beside each metric
+    if column.endswith(("__MIN", "__MAX", "_timestamp")) or _AGAIN.search(column):
+        return Meaning("other")  # what exports of W&B and SwanLab put beside each metric, or another run's column
     name = normalise(column)
     evaluation = bool(re.match(r"(eval|val|validation|test)[_ ]", name + "_")) and not name.startswith("value")
     if evaluation:

@@ -89,7 +89,50 @@ _ARRAY = re.compile(
 
 
 # Signs of East Asian keyboards for those that stand between names and numbers.
-FULL_WIDTH = str.maketrans("：＝，；｜（）", ":=,;|()")
+_FULL_WIDTH = dict(zip("：＝，；｜（）", ":=,;|()", strict=True))
+
+
+# A number as an array library prints it: tensor(0.5, device='cuda:0'), array([0.5], dtype=float32), np.float64(0.5).
+_WRAPPED = re.compile(
+    rf"\b(?:\w+\.)?(?:tensor|[aA]rray|b?float\d+|int\d+)\(\s*\[?\s*({NUMBER}|nan|-?inf)\s*\]?\s*(?:,[^()]*(?:\([^()]*\)[^()]*)*)?\)"
+)
+# One comma between digits, as a cell or a value of its own, and no part of a time. It is a decimal comma for sure after
+# a lone 0, or when no three digits follow; a line with decimal points has none.
+_ALONE, _ENDS = r"(?<![\w.,\[(])(?<!\d:)", r"(?![\w.,\])])"
+_COMMA = re.compile(rf"{_ALONE}([-+−]?\d+),(\d+){_ENDS}")
+_SURE_COMMA = re.compile(rf"{_ALONE}[-+−]?(?:0,\d+|\d+,(?:\d{{1,2}}|\d{{4,}})){_ENDS}")
+_POINT = re.compile(r"\d\.\d")
+_NAME_BEFORE = re.compile(r"([\w/.@-]+)['\"]?\s*[=:]\s*['\"]?$")
+
+
+def plain_signs(line: str) -> str:
+    """Return a line with the signs that other keyboards write for colons, commas and the like."""
+    if not line.isascii():
+        for sign, plain in _FULL_WIDTH.items():
+            line = line.replace(sign, plain)
+    return line
+
+
+def unwrapped(line: str) -> str:
+    """Return a line with plain numbers for those that an array library printed."""
+    return _WRAPPED.sub(r"\1", line) if "(" in line else line
+
+
+def has_decimal_comma(line: str, in_table: bool) -> bool:
+    """True when the value of a metric, or a cell of a table, surely has a comma where others have a point.
+
+    `CUDA_VISIBLE_DEVICES=0,1` looks the same and is no value of a metric.
+    """
+    found = _SURE_COMMA.search(line) if _POINT.search(line) is None else None
+    if found is None or in_table:
+        return found is not None
+    name = _NAME_BEFORE.search(line, 0, found.start())
+    return name is not None and meaning(name[1]) is not None
+
+
+def with_decimal_points(line: str) -> str:
+    """Return a line of decimal commas with points."""
+    return _COMMA.sub(r"\1.\2", line) if _POINT.search(line) is None else line
 
 
 def without_carrier(line: str) -> str:

@@ -62,6 +62,7 @@ class Scanner:
         self._arrays: list[tuple[str, list[float], int]] = []
         self._html, self._html_line = "", 0
         self._sparklines = 0
+        self._commas = False
 
     def feed(self, line: str, number: int) -> None:
         """Take one line, numbered from 1."""
@@ -104,7 +105,8 @@ class Scanner:
         return self.scan
 
     def _piece(self, line: str, number: int) -> None:
-        line = shapes.without_carrier(line if line.isascii() else line.translate(shapes.FULL_WIDTH))
+        line = shapes.without_carrier(shapes.plain_signs(line))
+        line = self._with_points(shapes.unwrapped(line))
         if self._open and self._continue_open(line, number):
             return
         if self._verl and self._continue_verl(line):
@@ -122,6 +124,15 @@ class Scanner:
             return
         if not self._table_line(line, number):
             self._text(line, number)
+
+    def _with_points(self, line: str) -> str:
+        """Read decimal commas as points from the first line on that surely has one; not where commas part cells."""
+        if "," not in line or (self._table is not None and self._table.delimiter == ","):
+            return line
+        if not self._commas and shapes.has_decimal_comma(line, self._table is not None):
+            self._commas = True
+            self._note("numbers have decimal commas (0,5): read as points")
+        return shapes.with_decimal_points(line) if self._commas else line
 
     def _dictionaries(self, line: str, number: int) -> bool:
         rows, tail = shapes.dict_rows(line)

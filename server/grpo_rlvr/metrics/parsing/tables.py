@@ -14,7 +14,7 @@ from grpo_rlvr.metrics.parsing.values import range_end, read_cell, without_words
 
 # Rows looked at before deciding what kind of table it is; afterwards rows are stored as they come.
 PREVIEW = 200
-_RULE = re.compile(r"^[\s|+:=─━┄═╌┼╪├┤┬┴┌┐└┘╒╕╘╛╞╡┏┓┗┛┡┩╇╈┯┷╭╮╰╯-]+$")
+_RULE = re.compile(r"^[\s|+:=─━┄═╌┼╪├┤┬┴┌┐└┘╒╕╘╛╞╡┏┓┗┛┳┻┣┫╋┠┨┰┸┡┩╇╈┯┷╭╮╰╯-]+$")
 _SEPARATED_WORDS = re.compile(r"\b(Training|Validation|Train|Valid|Wall|Grad|Step) (Loss|time|Norm)\b", re.IGNORECASE)
 _WANDB_RUN = re.compile(
     r"^.+(?: - |-(?=(?:train|eval|val|rollout|actor|critic)/))(?P<metric>[\w./]+?)(?P<bound>__(?:MIN|MAX))?$"
@@ -106,6 +106,14 @@ class OpenTable:
             return None
         header = _unique([_wandb_metric(name) for name in self.header])
         table = Table(Columns(), "rows", self.format)
+        if again := sorted(
+            {
+                name.rsplit(" #", 1)[0]
+                for name in header
+                if " #" in name and name not in self.header and "__M" not in name
+            }
+        ):
+            table.notes.append(f"several columns are called {', '.join(map(repr, again[:4]))}: the first one is read")
         if self.part:
             table.notes.append("parts that stand side by side under the same headings are read one below the other")
         if _is_runs(header, rows):
