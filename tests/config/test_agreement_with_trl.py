@@ -93,7 +93,7 @@ def real() -> Iterator[Any]:
 
     yield ask
     process.stdin.close()
-    process.wait(timeout=30)
+    process.wait(timeout=90)
 
 
 @pytest.mark.slow

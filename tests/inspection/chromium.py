@@ -79,7 +79,7 @@ class Chromium:
         data = json.dumps(message).encode() + b"\0"
         while data:
             data = data[os.write(self.send_fd, data) :]
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while True:
             answer = self._receive(deadline)
             if answer.get("id") == number:
@@ -139,7 +139,7 @@ class Chromium:
             self.session = page
 
     def _attach_to_frame(self) -> str:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             frame = next((t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "iframe"), None)
             if frame:

@@ -30,7 +30,7 @@ class Page:
 
     def request(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, dict[str, str], bytes]:
         """Send one request and return status, headers and body."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         own = {"content-type": "application/json", "cookie": self.cookie} | headers
         connection.request(method, path, None if body is None else json.dumps(body), own)
         response = connection.getresponse()
@@ -253,5 +253,5 @@ def test_the_command_line_serves_the_page_until_the_reader_is_done(
         page.ask("verdict", verdict(row))
         page.ask("done")
         status = json.loads(process.stdout.read())
-        assert process.wait(timeout=20) == 1
+        assert process.wait(timeout=90) == 1
     assert (status["read"], status["gate"]["open"]) == (1, False)

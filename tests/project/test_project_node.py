@@ -67,7 +67,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             yield f"http://127.0.0.1:{port}/mcp"
         finally:
             process.terminate()
-            process.wait(timeout=20)
+            process.wait(timeout=90)
 
 
 def conformance(node: str, version: str, *arguments: str) -> str:

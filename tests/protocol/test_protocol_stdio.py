@@ -98,7 +98,7 @@ def http_server(root: Path, token: str = "") -> Iterator[int]:
             yield port
         finally:
             process.terminate()
-            process.wait(timeout=20)
+            process.wait(timeout=90)
 
 
 def post(port: int, headers: dict[str, str]) -> int:
