@@ -28,7 +28,7 @@ MODES = {
 }
 SIZES = {
     "hidden_size": 256, "intermediate_size": 640, "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 64,
-    "vocab_size": 64, "tie_word_embeddings": False,
+    "vocab_size": 64, "tie_word_embeddings": False, "pad_token_id": 0,
 }  # fmt: skip
 
 
@@ -119,6 +119,21 @@ def _measured_layer(family: str, mode: str, attention: str = "sdpa", padded: boo
 @pytest.mark.parametrize("mode", MODES)
 def test_a_live_layer_saves_what_the_estimate_says(family: str, mode: str) -> None:
     assert terms.live_layer(_plan(family, mode, "sdpa")) == pytest.approx(_measured_layer(family, mode), rel=0.05)
+
+
+# One family of each way in which a layer differs from Llama's.
+OTHERS = ("Gemma3Text", "Olmo2", "Glm4", "Starcoder2", "Arcee")
+
+
+@pytest.mark.parametrize("family", OTHERS)
+@pytest.mark.parametrize("mode", ["full bf16", "LoRA bf16"])
+def test_a_live_layer_of_another_family_saves_what_the_estimate_says(family: str, mode: str) -> None:
+    assert terms.live_layer(_plan(family, mode, "sdpa")) == pytest.approx(_measured_layer(family, mode), rel=0.05)
+
+
+def test_gemma_2_keeps_its_capped_scores_too() -> None:
+    measured = _measured_layer("Gemma2", "full bf16", "eager")
+    assert terms.live_layer(_plan("Gemma2", "full bf16", "eager")) == pytest.approx(measured, rel=0.05)
 
 
 @pytest.mark.parametrize("mode", ["full bf16", "full float32 under autocast"])

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from grpo_rlvr.errors import UserError
 from grpo_rlvr.memory import estimate
 from grpo_rlvr.memory.adapter import ALL_LINEAR
+from grpo_rlvr.memory.families import NO_SDPA
 from grpo_rlvr.memory.inputs import read_plan
 from grpo_rlvr.memory.plan import Checkpoints, Lora, Plan
 from grpo_rlvr.models.setup import parse_setup
@@ -284,3 +285,33 @@ def test_ms_swift_of_no_stated_version_runs_on_a_trl_with_full_logits(estimated:
     assert not any("versions.trl" in other.setup for other in swift.alternatives)
     stated = estimated({"max_completion_length": 4096}, trl_version="1.16.0", **sections)
     assert stated.peak_gb < swift.peak_gb
+
+
+@pytest.mark.parametrize(
+    ("name", "attention", "eager"),
+    [
+        ("google/gemma-2-2b", None, True), ("openai/gpt-oss-20b", None, True), ("google/gemma-3-1b-it", None, False),
+        ("google/gemma-2-2b", "flash_attention_2", False),
+    ],
+)  # fmt: skip
+def test_families_without_sdpa_keep_the_scores_of_eager_attention_unless_told_otherwise(
+    estimated: Any, name: str, attention: str | None, eager: bool
+) -> None:
+    def live(stated: str | None) -> float:
+        kwargs = {"dtype": "bfloat16"} | ({"attn_implementation": stated} if stated else {})
+        answer = estimated(
+            {"model_init_kwargs": kwargs, "max_completion_length": 2048, "gradient_checkpointing": True},
+            model={"name": name, "lora_r": 8}, hardware={"gpu": "H200"}, dataset={"max_prompt_tokens": 512},
+        )  # fmt: skip
+        assert "gemma-3" in name or not any("sdpa" in lever.change for lever in answer.levers)
+        training = next(phase for phase in answer.phases if phase.name == "training")
+        return float(next((term.gb for term in training.terms if term.name == "recomputed_layer"), 0.0))
+
+    assert (live(attention) == live("eager") > 0) is eager
+
+
+def test_the_families_without_sdpa_are_those_whose_class_says_so() -> None:
+    import transformers
+
+    for family, name in (("gemma2", "Gemma2"), ("gpt_oss", "GptOss"), ("bloom", "Bloom"), ("llama", "Llama")):
+        assert getattr(transformers, f"{name}ForCausalLM")._supports_sdpa is (family not in NO_SDPA)

@@ -140,6 +140,52 @@ FLASH_CHANGE = LayerCoefficients(0.0, 0.0, -4.0, 4.0)
 # RMSNorm over each head of q and k (Qwen3), full fine-tune and LoRA.
 QK_NORM_FULL = LayerCoefficients(0.0, 0.0, 6.06, 6.06)
 QK_NORM_LORA = LayerCoefficients(0.0, 0.0, 4.06, 4.06)
+# What a layer of another family saves beyond one of Llama's, measured in the same way (transformers 5.24; all shapes to
+# the byte). Gemma's norm keeps its float32 product, Gemma 2 and GLM-4 norm a layer's results too, Gemma 4 its values;
+# OLMo 2 norms q and k over all heads; a plain MLP keeps no gate, StarCoder2's LayerNorm less than an RMSNorm.
+_NOTHING = LayerCoefficients(0.0, 0.0, 0.0, 0.0)
+
+
+def _changes(**modes: tuple[float, float, float, float]) -> dict[str, LayerCoefficients]:
+    return {mode: LayerCoefficients(*modes.get(mode, _NOTHING)) for mode in LAYER}
+
+
+def _four_norms(full: tuple[float, float], lora: float) -> dict[str, LayerCoefficients]:
+    """Gemma from 2 on; `full` and `lora` are what its norms of q, k and v keep beyond those of Qwen3."""
+    wide, narrow = (16.0, 0.0, *full), (8.0, 0.0, 0.0, lora)
+    return _changes(
+        full_16bit=(20.0, 0.0, *full), full_fp32_autocast=wide, full_fp32=wide, lora_autocast=narrow,
+        lora_16bit=narrow, lora_fp32=narrow,
+    )  # fmt: skip
+
+
+_STARCODER = _changes(
+    full_16bit=(-8.0, -4.0, 0.0, 0.0), full_fp32_autocast=(-10.0, -4.0, 0.0, 0.0), full_fp32=(-8.0, -8.0, 0.0, 0.0),
+    lora_autocast=(-2.0, -4.0, 0.0, 0.0), lora_16bit=(-8.0, -4.0, 0.0, 0.0), lora_fp32=(0.0, -8.0, 0.0, 0.0),
+)  # fmt: skip
+_OLMO = _changes(
+    full_16bit=(4.0, 0.0, 2.0, 2.0), full_fp32_autocast=(0.0, 0.0, 2.0, 2.0), full_fp32=(0.0, 0.0, 2.0, 2.0)
+)
+LAYER_CHANGE = {
+    "gemma": _changes(full_16bit=(4.0, 0.0, 0.0, 0.0)),
+    "gemma2": _four_norms((0.0, 0.0), 0.0),
+    "gemma3": _four_norms((2.0, 2.0), 0.0),
+    "gemma3_text": _four_norms((2.0, 2.0), 0.0),
+    "gemma4_text": _four_norms((2.0, 6.2), 4.2),
+    "gemma4_unified_text": _four_norms((2.0, 6.2), 4.2),
+    "olmo2": _OLMO,
+    "olmo3": _OLMO,
+    "glm4": _changes(
+        full_16bit=(12.0, 0.0, 2.0, 0.0), full_fp32_autocast=(10.0, 0.0, 2.0, 0.0), full_fp32=(16.0, 0.0, 4.0, 0.0),
+        lora_autocast=(6.0, 0.0, 0.0, 0.0), lora_16bit=(4.0, 0.0, 0.0, 0.0), lora_fp32=(8.0, 0.0, 4.0, 0.0),
+    ),
+    "starcoder2": _STARCODER,
+    "nemotron": _STARCODER,
+    "arcee": _changes(
+        full_16bit=(0.0, -4.0, 0.0, 0.0), full_fp32_autocast=(-2.0, -4.0, 0.0, 0.0), full_fp32=(0.0, -8.0, 0.0, 0.0),
+        lora_autocast=(-2.0, -4.0, 0.0, 0.0), lora_16bit=(-4.0, -4.0, 0.0, 0.0), lora_fp32=(0.0, -8.0, 0.0, 0.0),
+    ),
+}  # fmt: skip
 # A gated delta rule (Qwen3-Next, Qwen3.5) in transformers' own code, with its MLP: times hidden, MLP, value and key
 # width. It holds the states and decays of every chunk of 64 tokens in float32; flash-linear-attention's kernels do not.
 DELTA = {
@@ -163,6 +209,8 @@ LIGER_CHANGE = LayerCoefficients(-8.0, -2.0, 0.0, 0.0)
 MASK_BYTES = 2
 # Eager attention keeps the float32 softmax of the scores and its 16-bit copy (measured: 6 bytes a score and head).
 EAGER_BYTES = 6
+# Gemma 2 caps the scores by a tanh, whose result it keeps too.
+SOFTCAP_BYTES = 2
 
 # Beyond what it saves, backward through a recomputed layer holds gradients in flight. Measured on CPU as the peak of
 # allocations over a checkpointed model, less what is saved: exact in the widths, at the backward of the MLP.

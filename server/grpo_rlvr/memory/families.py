@@ -6,7 +6,7 @@ QK_NORM = frozenset(
     {"qwen3", "qwen3_moe", "gemma3_text", "gemma3", "olmo2", "olmo3", "qwen3_next", "qwen3_5", "qwen3_5_text"}
     | {"lfm2", "qwen3_5_moe", "qwen3_5_moe_text", "qwen3_vl", "qwen3_vl_text", "qwen3_vl_moe", "qwen3_vl_moe_text"}
     | {"gemma4_text", "gemma4_unified_text", "gemma3n_text", "lfm2_moe", "exaone_moe"}
-    | {"hunyuan_v1_dense", "hunyuan_v1_moe"}
+    | {"hunyuan_v1_dense", "hunyuan_v1_moe", "exaone4", "apertus"}
 )
 FOUR_NORMS = frozenset({"gemma2", "gemma3_text", "gemma3", "gemma3n_text", "gemma4_text", "gemma4_unified_text"})
 QKV_BIAS = frozenset({"qwen2", "qwen2_moe", "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"})
@@ -17,6 +17,10 @@ PLAIN_MLP = frozenset({
     "gpt2", "gpt_neo", "gpt_neox", "gptj", "gpt_bigcode", "opt", "bloom", "falcon", "phi", "starcoder2", "codegen",
     "mpt", "persimmon", "nemotron", "nemotron_h", "xglm", "biogpt", "apertus", "arcee",
 })  # fmt: skip
+# Families that transformers computes with eager attention unless told otherwise: their classes have no sdpa.
+NO_SDPA = frozenset({"gemma2", "vaultgemma", "gpt_oss", "bloom", "mpt", "xglm", "gpt_neo", "deepseek_v4"})
+# Families whose attention scores are capped by a tanh.
+SOFTCAPPED = frozenset({"gemma2", "vaultgemma"})
 # Families with one norm a layer: a layer is a mixer or an MLP, not both.
 ONE_NORM = frozenset({"nemotron_h", "mamba", "mamba2", "falcon_mamba"})
 # Families whose layers all attend to no more than `sliding_window` tokens where config.json states that.

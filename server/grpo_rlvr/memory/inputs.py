@@ -9,6 +9,7 @@ from grpo_rlvr.errors import InputError
 from grpo_rlvr.memory.adapter import read_lora
 from grpo_rlvr.memory.checks import flag, integer
 from grpo_rlvr.memory.facts import Resolved, resolve_facts
+from grpo_rlvr.memory.families import NO_SDPA
 from grpo_rlvr.memory.hardware import read_devices
 from grpo_rlvr.memory.mixers import LinearAttention
 from grpo_rlvr.memory.plan import Checkpoints, Engine, Plan, Sharding
@@ -66,7 +67,7 @@ def read_plan(
         prompt=prompt, completion=completion, generations=reader.integer("num_generations", 8),
         dtype=dtype, autocast=_autocast(reader, version, dtype), quantized=quantized, lora=lora,
         optim=_optim(reader), checkpoints=_checkpoints(reader),
-        attention=_attention(reader), liger=_liger(reader), liger_frees_head=_liger_frees_head(setup),
+        attention=_attention(reader, resolved.facts), liger=_liger(reader), liger_frees_head=_liger_frees_head(setup),
         delta_kernels=_delta_kernels(reader, resolved.facts),
         beta=reader.number("beta", 0.0),
         logprob_pass=_logprob_pass(reader, engine, accumulation),
@@ -192,11 +193,10 @@ def _checkpoints(reader: Reader) -> Checkpoints:
     return Checkpoints(on, every, offload=flag(kwargs.get("offload", False), f"{where}.offload"))
 
 
-def _attention(reader: Reader) -> str:
-    kwargs = reader.init_kwargs()
-    model = reader.setup.section("model")
-    value = kwargs.get("attn_implementation") or model.get("attn") or model.get("attn_implementation") or "sdpa"
-    return str(value).lower()
+def _attention(reader: Reader, facts: ModelFacts) -> str:
+    kwargs, model = reader.init_kwargs(), reader.setup.section("model")
+    value = kwargs.get("attn_implementation") or model.get("attn") or model.get("attn_implementation")
+    return str(value or ("eager" if facts.model_type in NO_SDPA else "sdpa")).lower()
 
 
 def _liger(reader: Reader) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 from grpo_rlvr.memory import constants as c
 from grpo_rlvr.memory import serving
 from grpo_rlvr.memory import terms as t
+from grpo_rlvr.memory.families import NO_SDPA
 from grpo_rlvr.memory.phases import Computed, share_for
 from grpo_rlvr.memory.plan import Plan
 from grpo_rlvr.models.memory import Alternative, Lever
@@ -130,10 +131,15 @@ def _training(plan: Plan, config: Mapping[str, Any]) -> Iterator[Change]:
             "gradient checkpointing on", "Every layer's forward runs twice: about a third more time a step.",
             {name: True},
         )  # fmt: skip
-    if plan.attention == "eager":
+    if plan.attention == "eager" and plan.facts.model_type not in NO_SDPA:
         yield Change(
             "sdpa instead of eager attention", "None; it is also faster.",
             {"model_init_kwargs": {**_init_kwargs(config), "attn_implementation": "sdpa"}},
+        )  # fmt: skip
+    if plan.attention == "eager" and plan.facts.model_type == "gemma2" and not plan.on_cpu:
+        yield Change(
+            "flash instead of eager attention", "Needs the flash-attn package; it is also faster.",
+            {"model_init_kwargs": {**_init_kwargs(config), "attn_implementation": "flash_attention_2"}},
         )  # fmt: skip
     master = plan.sharding.engine == "deepspeed" and plan.sharding.stage > 0
     if t.WIDTH[plan.dtype] == 4 and (not plan.full or master) and plan.autocast != "float16" and not plan.on_cpu:

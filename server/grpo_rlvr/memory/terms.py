@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from grpo_rlvr.memory import constants as c
 from grpo_rlvr.memory.checkpoint import BITSANDBYTES
+from grpo_rlvr.memory.families import SOFTCAPPED
 from grpo_rlvr.memory.mixers import LinearAttention
 from grpo_rlvr.memory.plan import Plan
 
@@ -193,6 +194,8 @@ def compute_width(plan: Plan) -> int:
 def layer_bytes(plan: Plan) -> float:
     """Bytes one token saves in one live layer, the terms that grow with length squared apart."""
     size = _per_token(plan, _measured(plan, c.LAYER))
+    if plan.facts.model_type in c.LAYER_CHANGE:
+        size += _per_token(plan, _measured(plan, c.LAYER_CHANGE[plan.facts.model_type]))
     if plan.facts.experts:
         chosen = c.EXPERT_HIDDEN * plan.facts.active * plan.facts.hidden
         size += chosen
@@ -247,7 +250,10 @@ def attention_square(plan: Plan) -> float:
     square = plan.rows * float(plan.prompt + plan.completion) ** 2
     if "flash" in plan.attention:
         return 0.0
-    return square * (plan.facts.heads * c.EAGER_BYTES if plan.attention == "eager" else c.MASK_BYTES)
+    if plan.attention != "eager":
+        return square * c.MASK_BYTES
+    score = c.EAGER_BYTES + (c.SOFTCAP_BYTES if plan.facts.model_type in SOFTCAPPED else 0)
+    return square * plan.facts.heads * score
 
 
 def live_layer(plan: Plan) -> float:
