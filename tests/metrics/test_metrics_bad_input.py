@@ -131,3 +131,10 @@ def test_numbers_as_extreme_as_floats_allow_are_survived():
         for i, v in enumerate(["1e308", "-1e308", "1e-320", "1e400", "0"] * 5)
     )
     assert recommend(text).labels
+
+
+@pytest.mark.parametrize("cell", ["9" * 4000, "9" * 250 + "x", "1," + "234," * 900 + "x", "0." + "1" * 4000 + "-"])
+def test_a_cell_of_endless_digits_is_passed_over(cell):
+    # Tried in every division of its digits, one such cell used to take longer than any client waits.
+    log = parse(f"| Step | reward | length |\n|---|---|---|\n| 1 | 0.5 | {cell} |\n| 2 | 0.6 | 12 |\n")
+    assert list(log.get("reward").values) == [0.5, 0.6]

@@ -3,7 +3,8 @@
 import math
 import re
 
-NUMBER = r"[-+−]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+# Digits are taken once and not given back: hundreds of them in a row would be tried in every division otherwise.
+NUMBER = r"[-+−]?(?:\d{1,3}(?:,\d{3})++(?:\.\d++)?|\d++\.?\d*+|\.\d++)(?:[eE][-+]?\d++)?"
 _WORDS = {"nan": math.nan, "inf": math.inf, "infinity": math.inf, "-inf": -math.inf, "-infinity": -math.inf}
 _DIGIT = re.compile(r"\d")
 _DECORATION = re.compile(r"np\.float\d+\(|tensor\(|[*_`'\"$()\[\]]|device=\S+")
@@ -19,6 +20,8 @@ _FRACTION = re.compile(r"^(?P<part>\d+)\s*/\s*(?:\d+|\?)$")
 _WORDED = re.compile(
     rf"^[^\d+−-]{{0,12}}?(?P<core>{NUMBER}(?:\s*(?:-|–|—|→|->)\s*{NUMBER})?\s*(?:%|s|ms|k|K|M)?)(?:[^\d\w].*|[^\x00-\x7f\d].*)?$"
 )
+# A cell of more characters is a sentence, or no number that anybody measured.
+_LONGEST_CELL = 300
 _FACTOR = {"%": 0.01, "k": 1e3, "K": 1e3, "M": 1e6}
 MISSING_WORDS = frozenset({"", "-", "–", "—", "none", "null", "n/a", "na", "no log", "?", "..."})
 
@@ -41,7 +44,7 @@ def read_cell(text: str) -> tuple[float | None, str]:
     cell = _DECORATION.sub("", text.strip()).strip().rstrip(",;")
     if cell.lower() in _WORDS:
         return _WORDS[cell.lower()], "plain"
-    if cell.lower() in MISSING_WORDS or not _DIGIT.search(cell):
+    if cell.lower() in MISSING_WORDS or len(cell) > _LONGEST_CELL or not _DIGIT.search(cell):
         return None, "none"
     cell = _LEADING.sub("", cell)
     without_spread = _SPREAD.sub("", cell)
@@ -59,7 +62,7 @@ def read_cell(text: str) -> tuple[float | None, str]:
 
 def without_words(cell: str) -> str:
     """Return the number or range that stands in a cell among a few words, the cell itself when that is not clear."""
-    if read_cell(cell)[1] != "none" or not _DIGIT.search(cell):
+    if len(cell) > _LONGEST_CELL or read_cell(cell)[1] != "none" or not _DIGIT.search(cell):
         return cell
     text = re.sub(r"[(（][^()（）]*[)）]", " ", _DECORATION_MARKS.sub("", cell)).strip()
     found = _WORDED.match(text)
