@@ -71,3 +71,13 @@ def test_a_replicated_run_is_told_that_more_gpus_do_not_help() -> None:
 def test_without_a_card_only_the_card_is_sought() -> None:
     solved = solve(CONFIG, parse_setup({"model": LORA}), trl_version="1.16.0").solved
     assert solved is not None and solved.max_batch is None and solved.smallest_card is not None
+
+
+def test_of_a_quantised_run_nothing_is_said_about_zero3_which_was_not_tried() -> None:
+    setup = parse_setup(
+        {"model": {"name": "Qwen/Qwen2.5-72B", "quantized": "nf4"}, "hardware": {"gpu": "L4", "gpus": 1}}
+    )
+    solved = solve({}, setup, trl_version="1.16.0").solved
+    assert solved is not None and solved.min_gpus is None
+    assert any("as the run is spread now" in note for note in solved.notes)
+    assert not any("ZeRO-3" in note for note in solved.notes)

@@ -129,7 +129,7 @@ def _engine(computed: Computed) -> list[str]:
             "states stay on the card, and that phase is the higher one here."
         )
     if plan.engine.mode != "none" and plan.quantized:
-        notes.append("4-bit weights with vLLM: each sync merges the adapter into 4-bit weights and loses precision.")
+        notes.append("Quantised weights with vLLM: each sync merges the adapter into them and loses precision.")
     if plan.engine.mode == "server" and plan.devices.server == 0:
         notes.append(
             "The vLLM server's GPUs are not part of this estimate; it must run on other GPUs than the trainer."

@@ -127,9 +127,11 @@ def _fewest_gpus(plan: Plan) -> tuple[int | None, str]:
     for count in range(1, MAX_GPUS + 1):
         if count % tensor_parallel == 0 and fits(_on(plan, count)):
             return count, ""
+    if plan.quantized:
+        return None, f"More GPUs, up to {MAX_GPUS}, do not help as the run is spread now."
     sharded = replace(plan.sharding, engine="deepspeed", stage=3)
     for count in range(2, MAX_GPUS + 1):
-        if not plan.quantized and fits(replace(_on(plan, count), sharding=sharded)):
+        if fits(replace(_on(plan, count), sharding=sharded)):
             return None, f"More GPUs do not help as the run is spread now; with ZeRO-3 it fits from {count} GPUs on."
     why = f"Does not fit on up to {MAX_GPUS} such GPUs, also not with ZeRO-3"
     if serving.generation_gather(replace(_on(plan, 2), sharding=sharded)) > 0:
