@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rlvr_rewards import _json
+from rlvr_rewards import _json, _pythonic
 from rlvr_rewards._core import Completion
 from rlvr_rewards._text import after_thinking, content_text
 from rlvr_rewards._tools import kinds
@@ -85,13 +85,19 @@ def _hermes(text: str) -> list[Call]:
 def _llama(text: str) -> list[Call]:
     """Read Llama: `{"name": .., "parameters": {..}}`, several parted by `;`, after an optional opening mark.
 
-    The mark is `<|python_tag|>` in Llama 3, and `<|python_start|>` in Llama 4, which may close it.
+    The mark is `<|python_tag|>` in Llama 3, and `<|python_start|>` in Llama 4, which may close it. Llama 3.2 and 4 also
+    write `[name(key='value'), ..]`.
     """
     body = text.strip()
     for end in ("<|eom_id|>", "<|eot_id|>", "<|eot|>", "<|eom|>", "<|python_end|>"):
         body = body.removesuffix(end).rstrip()
     mark = next((mark for mark in ("<|python_tag|>", "<|python_start|>") if body.startswith(mark)), "")
     body = body.removeprefix(mark).lstrip()
+    if _pythonic.BEGINNING.match(body):
+        try:
+            return [Call(name, arguments) for name, arguments in _pythonic.read(body)]
+        except ValueError as problem:
+            raise CallProblem(str(problem)) from None
     if not body.startswith("{"):
         if mark:
             raise CallProblem(f"{mark} without a call")

@@ -11,6 +11,7 @@ from rlvr_rewards._text import END_TOKEN, after_thinking
 _FENCE = re.compile(r"^([ \t]*)(`{3,}|~{3,})[ \t]*([^\s`{]*)([^`\n]*)$")
 # In the middle of a program, such marks may be text of its own.
 _LAST_TOKEN = re.compile(rf"(?:{END_TOKEN.pattern})\s*\Z")
+_FUTURE = re.compile(r"^from __future__ import [^\n(]*\n", re.MULTILINE)
 MAX_PARSED = 64 * 1024  # characters that are parsed here to tell where a fence ends
 MAX_ENDS = 5  # lines that are tried as the end of one fence
 
@@ -45,6 +46,15 @@ def extract(text: str, languages: Sequence[str], pick: str, fence: bool) -> str 
         return None
     program = fitting[-1 if pick == "last" else 0]
     return program if program.strip() else None
+
+
+def with_prelude(program: str, prelude: str) -> str:
+    """Return a program behind other source, which stays behind the imports that must be the first statements of all."""
+    if not prelude:
+        return program
+    first = list(_FUTURE.finditer(program))
+    cut = first[-1].end() if first else 0
+    return f"{program[:cut]}{prelude}\n{program[cut:]}"
 
 
 def _inside_answer(text: str) -> str:
@@ -93,12 +103,13 @@ def _fitting_end(lines: list[str], start: int, ends: list[int]) -> int:
     if not ends:
         return len(lines)
     for end in ends:
-        if _parses("\n".join(lines[start:end])):
+        if parses("\n".join(lines[start:end])):
             return end
     return ends[0]
 
 
-def _parses(text: str) -> bool:
+def parses(text: str) -> bool:
+    """Return whether a text is Python source of a usual length."""
     if len(text) > MAX_PARSED:
         return False
     try:

@@ -27,7 +27,8 @@ class ToolCall(Reward):
     Args:
         syntax: How calls are written: "hermes" (JSON in `<tool_call>` tags, also Qwen), "qwen_xml" (`<function=..>` in
             `<tool_call>` tags, as Qwen3-Coder; the text of an argument is read by the type in the tool's schema),
-            "llama", "mistral", or "openai" (only the messages' `tool_calls`, which count in every syntax).
+            "llama" (JSON, or a list of calls as in Python), "mistral", or "openai" (only the messages' `tool_calls`,
+            which count in every syntax).
         coerce: Turn text into the number or bool that the tool's schema asks for before comparing.
         defaults: "fill" adds declared defaults on both sides before comparing; "keep" does not.
         ordered: The order of the calls matters.

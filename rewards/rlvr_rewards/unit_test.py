@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from rlvr_rewards._core import Completion, Reason, Reward, RewardSpecError, Row, Verdict, one_of, paired
-from rlvr_rewards._program import extract
+from rlvr_rewards._program import extract, parses, with_prelude
 from rlvr_rewards._text import text_of
 from rlvr_rewards.sandbox import _advice, _judge, _plan, _probe
 from rlvr_rewards.sandbox._jobs import Limits
@@ -48,6 +48,8 @@ class UnitTest(Reward):
         in_place: Tests see what the program does to its arguments; by default it gets copies.
         as_main: The program's main guard runs; by default only in rows of style `io`.
         pick: Which fence of several holds the program: `last` or `first`.
+        prelude: Source that stands before every program, such as the imports that a data set's prompt begins with and
+            its solutions rely on: `"from typing import List"`.
         languages: Fence labels that hold the program.
         fence: Accept a fenced program; without a fence the whole text is the program.
         exit_zero: Style `io`: a nonzero exit status fails.
@@ -76,6 +78,7 @@ class UnitTest(Reward):
     level: Level | None = None
     style_column: str = ""
     tests_column: str = "tests"
+    prelude: str = ""
 
     reward_name: ClassVar[str] = "unit_test"
     reads: ClassVar[tuple[str, ...]] = ("tests",)
@@ -97,6 +100,8 @@ class UnitTest(Reward):
         self.languages, self.packages = _texts("languages", self.languages), _texts("packages", self.packages)
         if not self.tests_column or not all(isinstance(name, str) for name in (self.tests_column, self.style_column)):
             raise RewardSpecError("arguments 'tests_column' and 'style_column' must be names of columns")
+        if not isinstance(self.prelude, str) or not parses(self.prelude):
+            raise RewardSpecError(f"argument 'prelude' is {self.prelude!r:.80}; it must be Python source that parses")
         _bound("limit_s", self.limit_s, 0.1, 3600)
         _bound("memory_mb", self.memory_mb, 64, 65536)
         _bound("atol", self.atol, 0, math.inf)
@@ -164,7 +169,8 @@ class UnitTest(Reward):
     def _grading(self, completion: Completion, row: Row) -> Generator[Any, Any, tuple[str, _judge.Outcome]]:
         program = self._program(completion) or ""
         plan = self._plan(row)
-        outcome = yield from _judge.grade(program, plan, self._options(plan.style))
+        whole = with_prelude(program, self.prelude)
+        outcome = yield from _judge.grade(whole, plan, self._options(plan.style))
         return program, outcome
 
     def _verdict(self, program: str, outcome: _judge.Outcome, level: str) -> Verdict:

@@ -85,6 +85,16 @@ def test_a_check_is_called_with_the_method_that_the_entry_point_names() -> None:
     assert "never call" in problem.problem
 
 
+@pytest.mark.parametrize("first", ["", "from __future__ import annotations\n", '"""Doubles."""\n'])
+def test_a_prelude_stands_before_every_program(first: str) -> None:
+    program = f"{first}def double(xs: List[int]) -> List[int]:\n    return [2 * x for x in xs] + list(map(sqrt, []))"
+    tests = ["assert double([1, 2]) == [2, 4]"]
+    assert UnitTest(prelude="from typing import List\nfrom math import sqrt")([program], tests=[tests]) == [1.0]
+    assert UnitTest()([program], tests=[tests]) == [0.0]
+    with pytest.raises(RewardSpecError, match="prelude"):
+        UnitTest(prelude="from typing import")
+
+
 @pytest.mark.parametrize(
     ("program", "reason", "words"),
     [
