@@ -138,6 +138,7 @@ def test_latent_attention_keeps_one_vector_a_token_in_vllm() -> None:
     assert answer.model.params_b == pytest.approx(15.706, abs=0.01)
     assert answer.vllm is not None
     assert answer.vllm.needs_gb - answer.vllm.weights_gb - 1 == pytest.approx(27 * 576 * 2 * 1e4 / 1e9, abs=0.01)
+    assert "latent attention" in answer.notes[0]
 
 
 HYBRID = {

@@ -28,6 +28,7 @@ HEAD_WIDTHS = ("head_dim", "attention_head_dim")
 # What may stand beside text and vision, and the names of a tower's depth.
 OTHER_PARTS = (
     "audio_config", "audio_encoder_config", "speech_config", "talker_config", "encoder_config", "perception_config",
+    "vq_config",
 )  # fmt: skip
 TOWER_LAYERS = ("depth", "num_hidden_layers")
 # The names that the text part of a model with several parts goes by.
