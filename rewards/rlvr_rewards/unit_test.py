@@ -1,5 +1,6 @@
 """The `unit_test` reward: a program against tests, run behind the sandbox and judged outside it."""
 
+import keyword
 import math
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
@@ -48,6 +49,7 @@ class UnitTest(Reward):
         in_place: Tests see what the program does to its arguments; by default it gets copies.
         as_main: The program's main guard runs; by default only in rows of style `io`.
         pick: Which fence of several holds the program: `last` or `first`.
+        module: The name under which the tests import the program, such as `solution`.
         prelude: Source that stands before every program, such as the imports that a data set's prompt begins with and
             its solutions rely on: `"from typing import List"`.
         languages: Fence labels that hold the program.
@@ -79,6 +81,7 @@ class UnitTest(Reward):
     style_column: str = ""
     tests_column: str = "tests"
     prelude: str = ""
+    module: str = _plan.PROGRAM
 
     reward_name: ClassVar[str] = "unit_test"
     reads: ClassVar[tuple[str, ...]] = ("tests",)
@@ -102,6 +105,8 @@ class UnitTest(Reward):
             raise RewardSpecError("arguments 'tests_column' and 'style_column' must be names of columns")
         if not isinstance(self.prelude, str) or not parses(self.prelude):
             raise RewardSpecError(f"argument 'prelude' is {self.prelude!r:.80}; it must be Python source that parses")
+        if not isinstance(self.module, str) or not self.module.isidentifier() or keyword.iskeyword(self.module):
+            raise RewardSpecError(f"argument 'module' is {self.module!r}; it must be a name that can be imported")
         _bound("limit_s", self.limit_s, 0.1, 3600)
         _bound("memory_mb", self.memory_mb, 64, 65536)
         _bound("atol", self.atol, 0, math.inf)
@@ -186,7 +191,8 @@ class UnitTest(Reward):
         if style is None:
             raise _plan.BadTests(f"the style is {given!r}; it can be {', '.join(map(repr, _plan.STYLES))}")
         tests, files, entry_point = (row.get(name) for name in (self.tests_column, *self.may_read))
-        return _plan.plan(style, tests, files, entry_point, self.in_place, tuple(self.packages))
+        packages = tuple(self.packages)
+        return _plan.plan(style, tests, files, entry_point, self.in_place, packages, self.module)
 
     def _options(self, style: Style) -> _judge.Options:
         limits = Limits(wall_s=self.limit_s, cpu_s=math.ceil(self.limit_s) + 1, memory_mb=self.memory_mb)

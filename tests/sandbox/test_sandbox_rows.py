@@ -85,6 +85,23 @@ def test_a_check_is_called_with_the_method_that_the_entry_point_names() -> None:
     assert "never call" in problem.problem
 
 
+@pytest.mark.parametrize(
+    "tests",
+    [
+        "from solution import add\n\n\ndef test_add():\n    assert add(1, 1) == 2",
+        "import solution  # the program\n\n\ndef test_add():\n    assert solution.add(1, 1) == 2",
+        "def test_add():\n    from solution import add as plus\n    assert plus(1, 1) == 2",
+    ],
+)
+def test_tests_can_import_the_program_under_another_name(tests: str) -> None:
+    reward = UnitTest(style="pytest", module="solution")
+    assert reward([ADD, "def add(a, b):\n    return 3"], tests=[tests] * 2) == [1.0, 0.0]
+    (problem,) = UnitTest(style="pytest").check_rows([{"tests": tests}])
+    assert "module='solution'" in problem.problem
+    with pytest.raises(RewardSpecError, match="module"):
+        UnitTest(module="my solution")
+
+
 @pytest.mark.parametrize("first", ["", "from __future__ import annotations\n", '"""Doubles."""\n'])
 def test_a_prelude_stands_before_every_program(first: str) -> None:
     program = f"{first}def double(xs: List[int]) -> List[int]:\n    return [2 * x for x in xs] + list(map(sqrt, []))"

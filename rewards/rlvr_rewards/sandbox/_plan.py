@@ -16,6 +16,8 @@ from rlvr_rewards.sandbox._runs import Case, runs
 Style = Literal["assert", "pytest", "io"]
 STYLES: tuple[Style, ...] = ("assert", "pytest", "io")
 
+# The module that the program is for its tests.
+PROGRAM = "candidate"
 MAX_TESTS = 1 << 20  # characters
 # A function, or a method of an object that is made without arguments.
 _ENTRY_POINT = re.compile(r"[A-Za-z_]\w*(?:\(\))?(?:\.[A-Za-z_]\w*)*")
@@ -65,6 +67,7 @@ def plan(
     entry_point: Any = None,
     in_place: bool = False,
     packages: tuple[str, ...] = (),
+    module: str = PROGRAM,
 ) -> Plan:
     """Read a row.
 
@@ -77,6 +80,7 @@ def plan(
             called with, when they do not call it.
         in_place: Whether changes of arguments are part of the tests.
         packages: What tests and programs may import beside the standard library.
+        module: The name under which the tests and their files import the program.
 
     Raises:
         BadTests: The row cannot be graded.
@@ -90,9 +94,19 @@ def plan(
         raise BadTests("the tests are missing")
     if len(tests) > MAX_TESTS:
         raise BadTests(f"the tests are longer than {MAX_TESTS} characters")
-    texts = _files(files)
+    texts = {path: _with_program(text, module) for path, text in _files(files).items()}
+    tests = _with_program(tests, module)
     entry = entry_point if isinstance(entry_point, str) and _ENTRY_POINT.fullmatch(entry_point) else None
     return _planned(style, tests, tuple(sorted(texts.items())), entry, in_place, packages)
+
+
+def _with_program(text: str, module: str) -> str:
+    """Return tests that import the program under the one name that it has in the sandbox."""
+    if module == PROGRAM or module not in text:
+        return text
+    froms = re.compile(rf"^([ \t]*from[ \t]+){module}(?=[ \t]+import\b)", re.MULTILINE)
+    imports = re.compile(rf"^([ \t]*import[ \t]+){module}(?=[ \t]*(?:#.*)?$)", re.MULTILINE)
+    return imports.sub(rf"\g<1>{PROGRAM} as {module}", froms.sub(rf"\g<1>{PROGRAM}", text))
 
 
 def _joined(tests: Any) -> Any:
@@ -209,7 +223,10 @@ def _missing_import(tree: ast.Module, files: set[str], packages: tuple[str, ...]
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or "candidate"]
         for name in names:
             if name.partition(".")[0] not in there:
-                return f"the tests import {name!r}, which the sandbox has not; give it with packages=[{name!r}]"
+                return (
+                    f"the tests import {name!r}, which the sandbox has not; give it with packages=[{name!r}], or, if "
+                    f"that is what they call the program, module={name!r}"
+                )
     return None
 
 
