@@ -27,6 +27,7 @@ from rlvr_rewards._math.equal import check_value
 from rlvr_rewards._math.extract import Extracted, extract
 from rlvr_rewards._math.form import Form
 from rlvr_rewards._math.golds import gold_text, no_text
+from rlvr_rewards._math.labels import is_label
 from rlvr_rewards._math.limits import CACHED_GOLDS, MAX_CHARACTERS, WORKER_SECONDS, NotUnderstood, TooLarge, Undefined
 from rlvr_rewards._math.normal import nesting, normalise
 from rlvr_rewards._math.unread import Undecided, is_formula, squeezed
@@ -217,7 +218,9 @@ def _form_problem(form: Form) -> str | None:
         return f"{shown} is no formula, number or word"
     if form.node is not None:
         check_value(form.node)
-    return next((problem for part in form.parts if (problem := _form_problem(part))), None)
+    # What only names the value behind it need not be read.
+    named = form.kind == "equation" and is_label(form.parts[0])
+    return next((problem for part in form.parts[named:] if (problem := _form_problem(part))), None)
 
 
 def _readable(text: str) -> bool:

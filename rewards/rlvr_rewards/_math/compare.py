@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from rlvr_rewards._math import arbitrary, cardinals, counting, equal, figures, naming, terms, unread, zeros
 from rlvr_rewards._math.form import Form, members, names
-from rlvr_rewards._math.labels import is_label
+from rlvr_rewards._math.labels import is_label, same_label
 from rlvr_rewards._math.limits import MAX_COMPARISONS, MAX_LEVELS, NotUnderstood, TooLarge
 from rlvr_rewards._math.quantities import in_unit
 from rlvr_rewards._math.spans import as_interval, as_points, as_set, same_sets
@@ -331,7 +331,7 @@ def _equations(gold: Form, answer: Form, policy: Policy) -> bool:
         return any(same(gold, value, policy) for value in values)
     if answer.kind != "equation":
         return left is not None and any(same(value, answer, policy) for value in left[1])
-    if left is not None and right is not None and left[0] == right[0]:
+    if left is not None and right is not None and same_label(left[0], right[0]):
         return any(same(value, given, policy) for value in left[1] for given in right[1])
     if left is not None and right is not None and (renamed := _same_argument(gold, answer)) is not None:
         return same(gold.parts[-1], renamed, policy)

@@ -10,10 +10,10 @@ from rlvr_rewards._math.normal import strip_marks
 from rlvr_rewards._math.units import is_unit
 from rlvr_rewards._text import END_TOKEN, after_thinking, last_block
 
-# What may stand between two boxes that are one list.
+# What may stand between two boxes that are one list, also with the name of what the second one holds.
 _BETWEEN_BOXES = re.compile(
     r"(?:[\s,;$*&]|\\[()\[\],;:!> ]|\\q?quad(?![A-Za-z])"
-    r"|\\(?:text|mathrm|textrm|mbox)\s*\{\s*(?:and|or)\s*\}|\b(?:and|or)\b)*"
+    r"|\\(?:text|mathrm|textrm|mbox)\s*\{\s*(?:and|or)\s*\}|\b(?:and|or)\b|\b[A-Za-z](?:_\{?\w\}?)?\s*=)*"
 )
 _BETWEEN_FORMULAS = re.compile(_BETWEEN_BOXES.pattern.replace("$", "", 1))
 _LEAD = re.compile(

@@ -25,10 +25,12 @@ _GEOMETRIC = re.compile(
 )
 # A segment under a bar, or its length between bars.
 _LENGTH = re.compile(r"\|?\\?(?:overline)?(?P<ends>[A-Z]'?[A-Z]'?)\|?")
+_VARIABLES = re.compile(r"\([a-z](?:,[a-z])*\)")
 # What is computed on the left when its value stands on the right.
 _ASKED = re.compile(
     r"\\frac\s*\{\s*(?:d|\\partial)\s*(?:\^\s*\{?\d\}?\s*)?[A-Za-z]\s*\}"
     r"\s*\{\s*(?:d|\\partial)\s*[A-Za-z]\s*(?:\^\s*\{?\d\}?)?\s*\}"
+    r"|\\nabla\s*[A-Za-z]"
     r"|\\d?dot\s*\{?\s*[A-Za-z]\s*\}?|"
     r"\\(?:max|min|sup|inf|lim|limsup|liminf|sum|prod|int|iint|oint|deg|det|dim|rank|arg|Pr)(?![A-Za-z]).*"
     r"|\\(?:sin|cos|tan|cot|sec|csc)\s*(?:\{?\s*\\?[A-Za-z]+\s*\}?|\(?\s*\\angle\s*[A-Z]{1,3}\s*\)?)"
@@ -55,6 +57,14 @@ def label_text(form: Form) -> str:
     text = re.sub(r"[\s{}]|\\text(?![A-Za-z])", "", form.text.upper() if form.kind == "word" else form.text)
     length = _LENGTH.fullmatch(text)
     return length["ends"] if length else text.removeprefix("m") if text.startswith("m\\angle") else text
+
+
+def same_label(one: str, other: str) -> bool:
+    """Return whether two labels name the same: equal, or one function with and without its variables, y(x) and y."""
+    if one == other:
+        return True
+    short, long = sorted((one, other), key=len)
+    return long.startswith(short) and _VARIABLES.fullmatch(long[len(short) :]) is not None
 
 
 def _is_applied(text: str) -> bool:
