@@ -60,6 +60,8 @@ _TAKEN_BACK = re.compile(
 )
 # Words after a formula that take it back or hedge it; "not" with another formula behind rules that one out.
 _RETRACTION = re.compile(r"(?:is|was|or|but|not(?!\s+[\d$\\(-])|maybe|perhaps|and)\b", re.IGNORECASE)
+# A second value behind a formula: another way to write it, or a hedge.
+_OTHER = re.compile(r"\((?:or|i\.e\.,?|that is,?|=)\s*([^()]+)\)|or\s+(?=[^()]*\d)([^()]+)|(?:,|;|and)\s*(-?\d[\d.,/]*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +182,12 @@ def _after_marker(text: str) -> Extracted:
     rest = _FILLER.sub("", rest, count=1) if _FILLER.match(rest) else rest
     if said := _SENTENCE.match(rest):
         rest = rest[said.end() :]
-    members, position = [], 0
+    members, position, behind = [], 0, 0
     while match := _INLINE.match(rest, position):
         members.append(match[1])
-        between = _BETWEEN_FORMULAS.match(rest, match.end())
-        position = between.end() if between else match.end()
+        behind = match.end()
+        between = _BETWEEN_FORMULAS.match(rest, behind)
+        position = between.end() if between else behind
     end = _SENTENCE_END.search(rest, position)
     if end and _TAKEN_BACK.match(rest, end.start()):
         return Extracted(reason="no_answer")
@@ -193,7 +196,9 @@ def _after_marker(text: str) -> Extracted:
         if not sentence or (end and _DENIED.match(rest, end.start())):
             return Extracted(reason="no_answer")
         return Extracted((sentence,))
-    tail = _SENTENCE_END.split(rest[position:], maxsplit=1)[0].strip(" *")
-    if tail and (_RETRACTION.match(tail) or is_unit(tail)):
+    tail = _SENTENCE_END.split(rest[position:], maxsplit=1)[0].strip(" *$")
+    if other := _OTHER.fullmatch(f"{rest[behind:position].strip(' *$')} {tail}".strip()):
+        members[-1] = f"{strip_marks(members[-1])} \\text{{ or }} {other[1] or other[2] or other[3]}"
+    elif tail and (_RETRACTION.match(tail) or is_unit(tail)):
         members[-1] = f"{strip_marks(members[-1])} \\text{{ {tail}}}"
     return Extracted(tuple(dict.fromkeys(members)))
