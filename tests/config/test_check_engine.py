@@ -271,3 +271,30 @@ def test_a_rule_that_could_read_none_of_its_options_says_that_it_could_not_judge
     loaded = load_config("from trl import GRPOConfig\nGRPOConfig(logging_steps=every())\n", "train.py")
     result = check(loaded.config, parse_setup(loaded.setup), trl_version="1.16.0", loaded=loaded)
     assert "logging_steps" in result.not_applicable["step-count-not-whole"]
+
+
+@pytest.mark.parametrize(
+    ("hardware", "server", "processes"),
+    [
+        ({"gpus": 8}, {"gpus": 2}, 6),
+        ({"gpus": 8}, {"gpus": [0, 1]}, 6),
+        ({"gpus": 8}, {"gpus": "6,7"}, 6),
+        ({"gpus": 4}, {"gpus": 4}, 4),  # a machine of its own
+        ({"gpus": 8}, {}, 1),
+        ({"gpus": 8, "num_processes": 4}, {"gpus": 2}, 4),
+    ],
+)
+def test_training_processes_are_what_a_stated_server_leaves(hardware: Any, server: Any, processes: int) -> None:
+    setup = parse_setup({"hardware": hardware, "vllm_server": server})
+    result = check({"use_vllm": True, "vllm_mode": "server"}, setup)
+    assert result.effective
+    assert result.effective.batch and result.effective.batch.processes == processes
+
+
+def test_a_plain_number_of_server_gpus_is_a_count_and_no_index() -> None:
+    rule = "server-shares-trainer-gpu"
+    server = {"use_vllm": True, "vllm_mode": "server"}
+    apart = {"hardware": {"gpus": 2, "cuda_visible_devices": [1]}, "vllm_server": {"gpus": 1}}
+    assert rule not in [finding.rule for finding in check(server, parse_setup(apart)).findings]
+    crowded = {"hardware": {"gpus": 8, "num_processes": 7}, "vllm_server": {"gpus": 2}}
+    assert rule in [finding.rule for finding in check(server, parse_setup(crowded)).findings]

@@ -64,8 +64,13 @@ class Facts:
             return max(1, int(found[1])), "launch.command"
         if found := _MACHINE_PROCESSES.search(command):
             return max(1, int(found[1]) * int(self.number("hardware.num_machines") or 1)), "launch.command"
-        if (gpus := self.number("hardware.gpus")) is not None and gpus > 1 and not self.server:
-            return int(gpus), "assumed: one for each of hardware.gpus"
+        gpus = self.gpus or 0
+        if gpus > 1 and not self.server:
+            return gpus, "assumed: one for each of hardware.gpus"
+        if gpus > 1 and (taken := self.server_gpus) is not None:
+            # A server with as many GPUs as the trainer, or more, has GPUs of its own.
+            left = gpus - taken if taken < gpus else gpus
+            return left, "assumed: one for each of hardware.gpus that vllm_server.gpus leaves"
         return 1, "assumed: hardware.num_processes is not stated"
 
     @property
@@ -102,8 +107,17 @@ class Facts:
 
     @cached_property
     def server_devices(self) -> tuple[int, ...] | None:
-        """GPU indices of the vLLM server, None when not stated."""
-        return device_list(self.setup.get("vllm_server.gpus"))
+        """GPU indices of the vLLM server, None when not stated: a plain number says how many they are."""
+        stated = self.setup.get("vllm_server.gpus")
+        return None if isinstance(stated, int) else device_list(stated)
+
+    @property
+    def server_gpus(self) -> int | None:
+        """GPUs of the vLLM server, None when not stated."""
+        stated = self.setup.get("vllm_server.gpus")
+        if isinstance(stated, int):
+            return stated if stated > 0 and not isinstance(stated, bool) else None
+        return None if self.server_devices is None else len(self.server_devices)
 
     @property
     def gpu_mem_gb(self) -> float | None:

@@ -74,7 +74,8 @@ KNOWN: dict[str, dict[str, str]] = {
         "datasets", "python", "flash_linear_attention",
     )},
     "vllm_server": {
-        "running": "whether it runs now", "gpus": "its GPUs: a number or a list", "host": "address", "port": "port",
+        "running": "whether it runs now", "gpus": "how many GPUs it has, or their indices as a list",
+        "host": "address", "port": "port",
         "model": "model it serves", "max_model_len": "its context, in tokens",
         "tensor_parallel_size": "GPUs one copy is split over", "command": "the command line that started it",
     },

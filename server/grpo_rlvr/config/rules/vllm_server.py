@@ -81,11 +81,10 @@ def server_shares_trainer_gpu(facts: Facts) -> Outcome:
             text = f"The trainer sees GPU {', '.join(map(str, shared))}, which the server occupies: {advice}."
             return fail(*fields, value=list(visible), message=text)
         return PASS
-    if facts.gpus is not None and serving is not None and facts.processes_known and not _several_machines(facts):
-        if facts.processes + len(serving) > facts.gpus:
-            text = (
-                f"{facts.processes} training processes and {len(serving)} server GPUs do not fit on {facts.gpus} GPUs."
-            )
+    count = facts.server_gpus
+    if facts.gpus is not None and count is not None and facts.processes_known and not _several_machines(facts):
+        if facts.processes + count > facts.gpus:
+            text = f"{facts.processes} training processes and {count} server GPUs do not fit on {facts.gpus} GPUs."
             return fail(*fields, value=facts.processes, message=f"{text} Train on fewer, or use vllm_mode='colocate'.")
         return PASS
     return not_applicable("hardware.cuda_visible_devices or vllm_server.gpus is not stated")
