@@ -102,6 +102,23 @@ def test_tests_can_import_the_program_under_another_name(tests: str) -> None:
         UnitTest(module="my solution")
 
 
+@pytest.mark.parametrize(
+    ("tests", "cheat"),
+    [
+        ("def ok(n):\n    return f(n) == n * n\nassert ok(3)", "def f(n): return 0\ndef ok(n): return True"),
+        ("def want(n):\n    return n * n\nassert f(3) == want(3)", "def f(n): return 0\ndef want(n): return 0"),
+        ("def g(n):\n    return f(n)\ndef check(h):\n    assert h(3) == 9\ncheck(g)", "def g(n): return 9"),
+        (
+            "def check(h):\n    assert h(3) == 9\n    assert want(2) == 4\ndef want(n):\n    return n * n\ncheck(f)",
+            "def f(n): return 8\ndef want(n): return n * n",
+        ),
+        ("def abs(x):\n    return x\nassert abs(f(3)) == 9", "def f(n): return -n * n"),
+    ],
+)
+def test_functions_of_the_tests_are_never_those_of_the_program(tests: str, cheat: str) -> None:
+    assert UnitTest()(["def f(n): return n * n", cheat], tests=[tests] * 2) == [1.0, 0.0]
+
+
 @pytest.mark.parametrize("first", ["", "from __future__ import annotations\n", '"""Doubles."""\n'])
 def test_a_prelude_stands_before_every_program(first: str) -> None:
     program = f"{first}def double(xs: List[int]) -> List[int]:\n    return [2 * x for x in xs] + list(map(sqrt, []))"

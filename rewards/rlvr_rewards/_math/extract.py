@@ -61,7 +61,9 @@ _TAKEN_BACK = re.compile(
 # Words after a formula that take it back or hedge it; "not" with another formula behind rules that one out.
 _RETRACTION = re.compile(r"(?:is|was|or|but|not(?!\s+[\d$\\(-])|maybe|perhaps|and)\b", re.IGNORECASE)
 # A second value behind a formula: another way to write it, or a hedge.
-_OTHER = re.compile(r"\((?:or|i\.e\.,?|that is,?|=)\s*([^()]+)\)|or\s+(?=[^()]*\d)([^()]+)|(?:,|;|and)\s*(-?\d[\d.,/]*)")
+_OTHER = re.compile(
+    r"\((?:or|i\.e\.,?|that is,?|=)\s*([^()]+)\)|or\s+(?=[^()]*\d)([^()]+)|(?:,|;|and)\s*(-?\d[\d.,/]*)",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,18 @@ def split(tree: ast.Module) -> list[Check]:
             raise NotPlain(type(node).__name__)
     if not checks or len(checks) > 1_000:
         raise NotPlain("no plain asserts")
+    if functions.keys() & _names_used(tree):
+        # What the tests define is not the program's: asked for it, a program could bring its own.
+        raise NotPlain("a function of the tests' own")
     return checks
+
+
+def _names_used(tree: ast.Module) -> set[str]:
+    """Return the names that the tests use, but for the functions that statements such as `check(solve)` call."""
+    called = {
+        id(node.value.func) for node in tree.body if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+    }
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called}
 
 
 def _is_idle(node: ast.stmt) -> bool:
