@@ -198,6 +198,11 @@ def test_packages_are_only_there_when_asked_for() -> None:
     assert UnitTest().grade(program, row).score == 0.0
     verdict = UnitTest(packages=["numpy"], memory_mb=1024).grade(program, row)
     assert verdict.score == 1.0, verdict.detail
+    both = {"tests": "import numpy as np\nassert (f() == np.array([2, 4])).all()\nassert np.allclose(f(), [2, 4])"}
+    assert UnitTest(packages=["numpy"], memory_mb=1024).grade(program, both).score == 1.0
+    assert UnitTest(packages=["numpy"], memory_mb=1024).grade(program.replace("* 2", "* 3"), both).score == 0.0
+    fake = "import types\nnp = types.ModuleType('numpy')\nnp.array = np.allclose = lambda *_: True\ndef f(): return 0"
+    assert UnitTest(packages=["numpy"], memory_mb=1024).grade(fake, both).score == 0.0
     tests = (
         "import numpy as np\nfrom candidate import f, h\ndef test_f():\n    assert isinstance(f(), np.ndarray)\n"
         "    assert f().shape == (2,) and (f() == np.array([2, 4])).all()\n"
