@@ -263,3 +263,35 @@ def test_the_older_progress_bar_of_openrlhf_is_read():
     bar = "Train epoch [1/1]: 100%|█████| 16/16 [00:30<00:00, 1.92s/it, pg=0.01, rm=0.45, glen=512, tlen=700, kl=0.002]"
     log = parse(f"{bar}\n")
     assert (reward(log), log.frameworks) == ([0.45], ("openrlhf",)) and list(log.get("length").values) == [512.0]
+
+
+def test_marks_of_emphasis_inside_a_header_are_no_part_of_its_name():
+    table = "| step | **reward** `run a` | mean **kl** |\n|--:|--:|--:|\n| 1 | 0.4 | 0.01 |\n| 2 | 0.5 | 0.02 |\n"
+    assert not any(mark in name for name in parse(table).unknown_columns for mark in "*`")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("hello there\n", "No metrics were read"), ("reward: 0.4 kl: 0.01\n", "carry")]
+)
+def test_advice_on_nothing_does_not_praise_it(text, said):
+    assert said in recommend(text).recommendation.why
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["reward: {} loss: 0.1", "Loss: 0.1 Mean reward: {}", "loss:0.1 reward:{}", "[Step 5] reward: {} loss: 0.1",
+     "2025-01-01 10:00:00,123 - INFO - loss: 0.1 reward: {}", "Iteration 5/100 - loss: 0.1 - reward: {}",
+     "Step 10: loss 0.1 reward {}", "Epoch 3: reward: {} loss: 0.1"],
+)  # fmt: skip
+def test_names_and_numbers_with_nothing_but_spaces_between_them_are_read(line):
+    log = parse("".join(line.format(value) + "\n" for value in (0.25, 0.5)))
+    assert reward(log) == [0.25, 0.5] and list(log.get("loss").values) == [0.1, 0.1] and not log.unknown_columns
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["lr: 1e-6 beta: 0.04 epsilon: 0.2", "Batch size: 8 lr: 1e-6", "reward goes from: 0.4 to: 0.8",
+     "GPU 0: 45 GB Memory: 0.5", "time: 10:05 reward: 0.4", "a " * 900 + ": 1", "- " * 900, "step 1" * 300],
+)  # fmt: skip
+def test_settings_and_sentences_are_no_rows(line):
+    assert parse(f"{line}\n{line}\n").rows == 0

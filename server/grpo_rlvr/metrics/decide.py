@@ -68,9 +68,12 @@ def _quiet(label: Label, s: Signals, c: Context) -> Advice:
         )
     options = _for_experts(c)
     if label == "too_short_to_tell":
+        read = s.log.rows > 0
         return Advice(
             variant="insufficient_data",
-            why="The log cannot carry a decision; nothing in it demands a change.",
+            why="The log cannot carry a decision; nothing in it demands another variant."
+            if read
+            else "No metrics were read: nothing can be said of the run.",
             alternatives=options,
         )
     if label == "plateau":

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from grpo_rlvr.metrics.names import meaning
+from grpo_rlvr.metrics.parsing.spaced import spaced_row
 from grpo_rlvr.metrics.parsing.values import MISSING_WORDS, NUMBER, read_number
 
 Row = dict[str, Any]
@@ -228,8 +229,8 @@ def text_row(line: str) -> Row | None:
         pairs = {key: value for key, value in _VERL_PAIR.findall(found["rest"]) if read_number(value) is not None}
         if pairs:
             return {"step": float(found["step"]), **pairs}
-    signs = _bars(line) or _pairs(line, _EQUALS_PAIR, "=") or _pairs(line, _COLON_PAIR, ":")
-    return signs or _commas(line) or _in_turn(line)
+    signs = _bars(line) or _pairs(line, _EQUALS_PAIR, "=")
+    return signs or spaced_row(line) or _pairs(line, _COLON_PAIR, ":") or _commas(line) or _in_turn(line)
 
 
 def is_verl(line: str) -> bool:

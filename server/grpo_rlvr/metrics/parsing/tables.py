@@ -252,7 +252,7 @@ def _known(cells: Sequence[str], least: int) -> bool:
 
 
 def _clean(cell: str) -> str:
-    return cell.strip().strip("*`").strip()
+    return cell.replace("**", "").replace("`", "").strip().strip("*").strip()
 
 
 def _wandb_metric(name: str) -> str:
