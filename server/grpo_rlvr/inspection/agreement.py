@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from grpo_rlvr.inspection import intervals
+from grpo_rlvr.inspection.causes import Evidence
 from grpo_rlvr.inspection.rows import Reading, Row
 from grpo_rlvr.inspection.verdicts import VERDICTS, Reader
 from grpo_rlvr.models.reading import Agreement, Disagreement, ScoreHistogram, Verdict
@@ -11,7 +12,6 @@ from grpo_rlvr.plain import shortened
 
 EXCERPT = 400
 BINS = 10
-IGNORES = "ignores the row"
 
 
 def judged(rows: Iterable[Row], reader: Reader) -> list[tuple[Row, bool]]:
@@ -75,13 +75,14 @@ def decided(reading: Reading, readers: Sequence[Reader]) -> int:
 
 def disagreements(reading: Reading, readers: Sequence[Reader], audit: Mapping[str, Any]) -> list[Disagreement]:
     """Return the disagreements that stand, the paid ones first."""
-    found = [
-        _disagreement(row, reader, audit)
-        for reader in readers
-        for row, said in judged(reading.rows, reader)
-        if said != row.rewarded
-    ]
-    return _most_instructive(found)
+    said = [(row, reader, word) for reader in readers for row, word in judged(reading.rows, reader)]
+    differing = [(row, reader) for row, reader, word in said if word != row.rewarded]
+    if not differing:
+        return []
+    figures = agreement(reading, readers)
+    right = [row for row, _, word in said if word and row.rewarded]
+    evidence = Evidence.of(reading, audit, right, figures.kappa, figures.judged)
+    return _most_instructive([_disagreement(row, reader, evidence.cause(row)) for row, reader in differing])
 
 
 def _most_instructive(found: list[Disagreement]) -> list[Disagreement]:
@@ -109,7 +110,7 @@ def _disagrees(row: Row, verdict: Verdict) -> bool:
     return row.rewarded is not None and verdict in ("correct", "wrong") and (verdict == "correct") != row.rewarded
 
 
-def _disagreement(row: Row, reader: Reader, audit: Mapping[str, Any]) -> Disagreement:
+def _disagreement(row: Row, reader: Reader, cause: str) -> Disagreement:
     paid = bool(row.rewarded)
     return Disagreement(
         row=row.row,
@@ -120,17 +121,5 @@ def _disagreement(row: Row, reader: Reader, audit: Mapping[str, Any]) -> Disagre
         completion=shortened(row.completion, EXCERPT),
         scores=dict(row.scores),
         source=row.source,
-        cause=_cause(row, paid, audit),
+        cause=cause,
     )
-
-
-def _cause(row: Row, paid: bool, audit: Mapping[str, Any]) -> str:
-    attacks = audit.get("attacks", [])
-    if not row.sampled:
-        own = row.source.partition(":")[2]
-        return next((attack["why"] for attack in attacks if attack["attack"] == own), "")
-    wanted = ("paid", "changed") if paid else ("lost", "changed")
-    found = [a for a in attacks if a["outcome"] in wanted and a["severity"] != "info"]
-    # A reward that ignores the row pays almost every attack: that one cause explains them all.
-    found.sort(key=lambda attack: not attack["why"].endswith(IGNORES))
-    return f"The audit found: {found[0]['why']}" if found else ""

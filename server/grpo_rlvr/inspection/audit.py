@@ -11,13 +11,15 @@ from grpo_rlvr.inspection.opening import opening_tag
 from grpo_rlvr.inspection.references import cases, plain_cases, with_text
 from grpo_rlvr.inspection.samples import Samples
 from grpo_rlvr.inspection.scoring import Called, RewardChild, as_text
-from grpo_rlvr.models.score import Attack, Audit
+from grpo_rlvr.models.score import Attack, Audit, ScoreError
 from grpo_rlvr.plain import shortened
 
 NOTE = "Holding against these attacks is no proof: a policy tries far more than this list."
 CASES = 4
 # A reward that takes longer for all attacks is attacked with fewer rows.
 BUDGET_SECONDS = 30.0
+# Attacks on rewards that are quick on the samples: a regular expression that goes astray must not cost minutes.
+ATTACK_SECONDS, ATTACK_TIMES = 10.0, 20.0
 # After this many completions that make a reward fail, the rest of the attacks is not tried.
 MAX_FAILURES = 5
 EXCERPT = 600
@@ -111,7 +113,7 @@ def _text_attacks(
         tries = _tries(samples, rewarded, fewer)
     if len(tries) * seconds > BUDGET_SECONDS:
         tries = tries[: int(BUDGET_SECONDS / seconds)]
-    scored, failures = _score(child, samples, tries, sound)
+    scored, failures = _score(child, samples, tries, sound, seconds)
     format_only = [i for i, reads in enumerate(reads_row) if reads is False and i not in judge.primary]
     attacks = [_report(kind, scored, failures, judge, names, format_only) for kind in KINDS]
     rows = [
@@ -134,7 +136,7 @@ def _tries(samples: Samples, rewarded: Sequence[bool | None], wanted: int) -> li
 
 
 def _score(
-    child: RewardChild, samples: Samples, tries: list[_Try], sound: Sequence[int]
+    child: RewardChild, samples: Samples, tries: list[_Try], sound: Sequence[int], seconds: float
 ) -> tuple[list[tuple[_Try, Scores]], dict[str, tuple[str, _Try, str]]]:
     """Return the tries with their scores, and by attack id the reward that failed on it, the try and the message."""
     failures: dict[str, tuple[str, _Try, str]] = {}
@@ -143,13 +145,14 @@ def _score(
         columns: list[Sequence[float | None]] = [[None] * len(tries)] * len(child.specs)
         bad: int | None = None
         for index in sound:
-            called = child.call(index, "attacks")
+            patience = max(ATTACK_SECONDS, ATTACK_TIMES * seconds * len(tries))
+            called = child.call(index, "attacks", seconds=patience)
             if called.errors:
                 error = called.errors[0]
                 bad = error.row if error.row is not None else -1
                 # A failure that no single row causes cannot be laid to one attack.
                 at = tries[bad] if bad >= 0 else tries[0]
-                failures.setdefault(at.kind.attack, (error.reward, at, f"{error.kind}: {error.message}"))
+                failures.setdefault(at.kind.attack, (error.reward, at, _how(error, seconds)))
                 break
             columns[index] = called.scores
         if bad is None:
@@ -159,6 +162,16 @@ def _score(
         # The whole attack goes: its other rows would fail alike.
         tries = [entry for entry in tries if entry.kind is not tries[bad].kind]
     return [], failures
+
+
+def _how(error: ScoreError, seconds: float) -> str:
+    if error.kind != "timeout":
+        return f"fails on such a completion, which would end the run: {error.kind}: {error.message}"
+    took = error.message.removesuffix(" ([scoring] seconds)")
+    return (
+        f"{took} for such a completion, and {seconds * 1000:.2g} ms for a sample: a loop, or a regular expression that "
+        "tries endless ways to match; the run would wait for it"
+    )
 
 
 def _report(
@@ -172,7 +185,7 @@ def _report(
     base: dict[str, Any] = {"attack": kind.attack, "expects": kind.expects, "severity": kind.severity, "bad": 0}
     if kind.attack in failures:
         reward, entry, message = failures[kind.attack]
-        why = f"{reward} fails on such a completion, which would end the run: {message}"
+        why = f"{reward} {message}"
         return Attack(
             **{**base, "severity": "error", "bad": 1},
             outcome="failed", tried=1, rewards=[reward], row=entry.case.sample,
@@ -184,12 +197,16 @@ def _report(
             "no reward judges the format alone" if own else "no rewarded sample fits it" if kind.needs_gold else ""
         )
         return Attack(**base, outcome="not_applicable", tried=0, why=missing or "not tried: the reward is too slow")
+    if any(judge.rewarded(got) for entry, got in scored if entry.kind.attack == kind.unless):
+        return Attack(**base, outcome="not_applicable", tried=0, why=f"it would show no more than {kind.unless} does")
     bad = [(entry, got, who) for entry, got in own if (who := _culprits(kind, got, judge, names, format_only))]
     if not bad:
         return Attack(**base, outcome="held", tried=len(own), why="the reward does what it should")
     entry, got, _ = bad[0]
+    # What a format reward alone pays earns no more than the format is worth.
+    slight = kind.severity == "error" and not any(judge.rewarded(got) for _, got, _ in bad)
     return Attack(
-        **{**base, "bad": len(bad)},
+        **{**base, "bad": len(bad), "severity": "warning" if slight else kind.severity},
         outcome="paid" if kind.expects == "no_reward" else "lost",
         tried=len(own),
         rewards=list(dict.fromkeys(name for _, _, who in bad for name in who)),

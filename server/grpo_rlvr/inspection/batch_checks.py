@@ -14,12 +14,26 @@ from grpo_rlvr.models.score import Attack, AttackOutcome
 from grpo_rlvr.plain import shortened
 
 PART, MOVED = 128, 48
+# One donor among the worst for so many among the best.
+WORST = 3
 # Seconds that these checks may take: a slow reward is checked on fewer rows, at least on these.
 PART_SECONDS, MOVED_SECONDS = 20.0, 10.0
 FEWEST = 6
 PART_CALLS, MOVED_CALLS = 3, 3
 EXCERPT = 600
 Moved = tuple[int, Any, Scores]
+# What explains every other attack that a reward fails, so it is named as the cause.
+IGNORES_ROW = "the reward ignores the row"
+IGNORES_COMPLETION = (
+    "the score is that of the row whatever was written: the reward looks at the prompt or a column only, or keeps the "
+    "first score of a prompt"
+)
+PARTIAL = "wrong answers earn part of the reward, and more than the half from which on a sample counts as rewarded"
+EXPLAIN_ALL = (IGNORES_ROW, IGNORES_COMPLETION)
+# Up to this share two rows may have the same right answer by chance, in other words: two queries with one result.
+FEW = 0.1
+# Share of rows whose verdict changes on a second call, from which a reward is no judge but a lottery.
+FLIPS = 0.05
 
 
 @dataclass(frozen=True)
@@ -44,10 +58,13 @@ class Check:
         return Attack(**(own | more), outcome=outcome, why=why or self.why, tried=tried, bad=bad)
 
 
-OTHER_ROW = Check("other_row", "no_reward", "error", "completions that were right for another row are paid")
-REPEATED = Check(
-    "repeated", "same_score", "warning", "the same batch gets other scores the second time: it is not deterministic"
+OTHER_ROW = Check(
+    "other_row", "no_reward", "error", "completions that are paid in one row are paid in another with another reference"
 )
+REPEATED = Check(
+    "repeated", "same_score", "warning",
+    "the same batch gets other scores the second time: it throws dice, or keeps something from earlier calls",
+)  # fmt: skip
 REORDERED = Check(
     "reordered", "same_score", "error", "scores change with the order of the batch: rows are probably mixed up"
 )
@@ -76,10 +93,10 @@ def affordable(calls: Sequence[Called], seconds: float, times: int, most: int) -
     return most if each * most <= seconds else max(FEWEST, int(seconds / each))
 
 
-def moves(samples: Samples, calls: Sequence[Called]) -> list[tuple[int, int]]:
+def moves(samples: Samples, calls: Sequence[Called], *, worst: bool = False) -> list[tuple[int, int]]:
     """Return pairs of a row and a donor: the donor's completion is tried in the row, whose reference differs.
 
-    Donors are the samples that some reward scored best, since a score that is 0 anyway says nothing.
+    Donors are the samples that some reward scored best, since a score that is 0 anyway says nothing; or the worst.
     """
     best = [
         max((s for c in calls if (s := c.scores[row]) is not None), default=0.0) for row in range(len(samples.rows))
@@ -95,7 +112,8 @@ def moves(samples: Samples, calls: Sequence[Called]) -> list[tuple[int, int]]:
     targets = list(range(len(samples.rows)))
     random.Random(0).shuffle(targets)
     pairs: list[tuple[int, int]] = []
-    for place, donor in enumerate(order[: affordable(calls, MOVED_SECONDS, MOVED_CALLS, MOVED)]):
+    count = affordable(calls, MOVED_SECONDS, MOVED_CALLS, MOVED)
+    for place, donor in enumerate(order[::-1][: count // WORST] if worst else order[:count]):
         for step in range(len(targets)):
             target = targets[(place + step) % len(targets)]
             if samples.groups[target] != samples.groups[donor] and references[target] != references[donor]:
@@ -106,7 +124,8 @@ def moves(samples: Samples, calls: Sequence[Called]) -> list[tuple[int, int]]:
 
 def reads_row(child: RewardChild, samples: Samples, calls: Sequence[Called]) -> list[bool | None]:
     """Return for each reward whether its score depends on the row: None when no score could tell."""
-    pairs = moves(samples, calls)
+    # The worst too: with a sign turned round it is they that change.
+    pairs = moves(samples, calls) + moves(samples, calls, worst=True)
     if not pairs:
         return [None] * len(calls)
     child.add("moved", samples.batch_of([(row, samples.rows[donor]["completion"]) for row, donor in pairs]))
@@ -154,12 +173,38 @@ def batch_attacks(
     base = {i: calls[i] if whole else child.call(i, "part", explain=False) for i in sound}
     sound = [i for i in sound if not base[i].errors]
     again = _compare(child, REPEATED, "part", base, sound, part, samples, names)
+    again = _weighed(again, child, calls, base, judge, part)
     stable = [i for i in sound if names[i] not in again.rewards]
     ordered = _compare(child, REORDERED, "reversed", base, stable, part, samples, names)
     orderly = [i for i in stable if names[i] not in ordered.rewards]
     alone = _compare(child, ALONE, "alone", base, orderly, part, samples, names)
     form = _compare(child, OTHER_FORM, "form", base, stable, part, samples, names)
     return [other, again, ordered, alone, form, _ungraded(samples, calls, names)], paid
+
+
+def _weighed(
+    again: Attack,
+    child: RewardChild,
+    calls: Sequence[Called],
+    base: dict[int, Called],
+    judge: Judge,
+    part: Sequence[int],
+) -> Attack:
+    """Say how many verdicts a second call changes: a tie that is broken by chance changes none."""
+    if again.outcome != "changed":
+        return again
+    twice = {i: child.call(i, "part", explain=False) for i in base}
+
+    def verdicts(called: dict[int, Called]) -> list[bool | None]:
+        return [
+            judge.rewarded([called[i].scores[k] if i in called else None for i in range(len(calls))])
+            for k in range(len(part))
+        ]
+
+    flips = sum(a != b for a, b in zip(verdicts(base), verdicts(twice), strict=True))
+    severe = flips > FLIPS * len(part)
+    told = f"{again.why} (for {flips} of {len(part)} the verdict changes)"
+    return again.model_copy(update={"why": told, "severity": "error" if severe else again.severity})
 
 
 def _ungraded(samples: Samples, calls: Sequence[Called], names: Sequence[str]) -> Attack:
@@ -280,11 +325,33 @@ def _other_row(
     ]
     if not paid:
         return OTHER_ROW.report("held", tried=len(pairs), why="completions of other rows earn nothing"), []
-    ignores = ": the reward ignores the row" if len(paid) == len(pairs) else ""
+    telling = _telling(calls, judge, pairs, got)
+    few = len(paid) <= FEW * len(pairs)
+    chance = " (few: two rows may have the same right answer in other words)" if few else ""
     row, completion, scores = paid[0]
     attack = OTHER_ROW.report(
         "paid", tried=len(pairs), bad=len(paid), row=row, text=shortened(as_text(completion), EXCERPT),
         rewards=[names[i] for i in judge.primary if judge.at_top(i, scores[i])], score=judge.total(scores),
-        why=OTHER_ROW.why + ignores,
+        why=f"{OTHER_ROW.why}: {telling}" if telling else OTHER_ROW.why + chance,
+        **({"severity": "warning"} if few else {}),
     )  # fmt: skip
     return attack, paid
+
+
+def _telling(calls: Sequence[Called], judge: Judge, pairs: Sequence[tuple[int, int]], got: Sequence[Scores]) -> str:
+    """Return what all scores of moved completions together say of a reward; empty when they say nothing."""
+    own = [[call.scores[row] for call in calls] for row in range(len(calls[0].scores))]
+
+    def alike(first: Scores, second: Scores) -> bool:
+        return not _differ([first[i] for i in judge.primary], [second[i] for i in judge.primary])
+
+    targets = [own[target] for target, _ in pairs]
+    varied = any(map(judge.rewarded, targets)) and not all(map(judge.rewarded, targets))
+    if varied and all(map(alike, got, targets)):
+        return IGNORES_COMPLETION
+    if all(judge.rewarded(scores) for scores in got):
+        if all(alike(scores, own[donor]) for scores, (_, donor) in zip(got, pairs, strict=True)):
+            # With a sign turned round the paid completions are wrong in every row.
+            return IGNORES_ROW if judge.blind else ""
+        return PARTIAL
+    return ""

@@ -1,18 +1,20 @@
 """The gate: whether a run may start on a reading."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from grpo_rlvr.errors import InputError, UserError
 from grpo_rlvr.inspection import agreement as agree
 from grpo_rlvr.inspection import summary
+from grpo_rlvr.inspection.causes import FOUND
 from grpo_rlvr.inspection.policy import loosened, policy_in_force
 from grpo_rlvr.inspection.rows import Reading
 from grpo_rlvr.inspection.samples import load_samples
 from grpo_rlvr.inspection.store import EditedError
 from grpo_rlvr.inspection.verdicts import Reader, fold
 from grpo_rlvr.models.common import RewardSpec
-from grpo_rlvr.models.reading import Change, GatePolicy, GateReason, GateRecord, GateState
+from grpo_rlvr.models.reading import Change, Disagreement, GatePolicy, GateReason, GateRecord, GateState
 from grpo_rlvr.models.score import Route
 from grpo_rlvr.workspace import Workspace
 from rlvr_rewards import spec as reward_spec
@@ -197,7 +199,13 @@ def _too_few(reading: Reading, readers: Sequence[Reader], admitted: Sequence[Rea
     # Whoever began may go on; a reader of a kind that never counts began nothing.
     begun = any(reader.looks for reader in readers if reader.kind in policy.readers)
     remedy = f"{'Go on with' if begun else 'Start'} the reading: {command}"
-    if {row for reader in admitted for row in reader.looks} >= reading.ids:
+    ungraded = sum(row.sampled and row.rewarded is None for row in reading.rows)
+    if ungraded > available - policy.rows:
+        remedy = (
+            f"The reward gave no score for {_rows(ungraded)}, on which no verdict can count: mend it where it breaks "
+            "or returns None, and score again."
+        )
+    elif {row for reader in admitted for row in reader.looks} >= reading.ids:
         remedy = f"Look again at the rows that nobody could tell ({command}), or sample more, score and read them."
     if available < policy.rows:
         remedy = f"There are only {available} rows to read: sample more completions, score them, and read."
@@ -219,20 +227,30 @@ def _disagreement_reasons(
     if not standing:
         return []
     paid = sum(entry.kind == "false_positive" for entry in standing)
-    cause = next((entry.cause for entry in standing if entry.cause), "")
+    causes = _causes(standing)
     return [
         GateReason(
             code="unresolved_disagreement",
             message=f"reward and reader disagree on {_rows(len(standing))}: {paid} paid but wrong, "
             f"{len(standing) - paid} right but not paid",
-            remedy=f"Mend the reward, score and read again{_likely(cause)}. "
+            remedy=f"Mend the reward, score and read again{causes}. "
             "If it was a slip, take the verdict back on a second look.",
         )
     ]
 
 
-def _likely(cause: str) -> str:
-    return f" (the likely cause: {cause.removeprefix('The audit found: ')})" if cause else ""
+def _causes(standing: Sequence[Disagreement]) -> str:
+    """Return the most frequent cause of the paid ones and that of the unpaid ones."""
+    found = {}
+    for kind, words in (("false_positive", "paid"), ("false_negative", "not paid")):
+        # Rows that the audit made have its attack for a cause, and are named where no sample has one.
+        entries = sorted((e for e in standing if e.kind == kind and e.cause), key=lambda e: e.source != "sample")
+        told = [entry.cause.removeprefix(FOUND) for entry in entries if entry.source == entries[0].source]
+        if told:
+            found[Counter(told).most_common(1)[0][0]] = words
+    if len(found) < 2:
+        return "".join(f" (the likely cause: {cause})" for cause in found)
+    return f" (the likely causes: {'; '.join(f'of those {words}, {cause}' for cause, words in found.items())})"
 
 
 def _rows(count: int) -> str:

@@ -44,12 +44,14 @@ class Judge:
         ranges: One a reward.
         primary: Indices of the rewards that decide whether the answer is right.
         threshold: Share of their joint range above which a sample is rewarded, 0 to 1.
+        blind: Whether not one of the deciding rewards was seen to depend on the row.
     """
 
     weights: tuple[float, ...]
     ranges: tuple[Range, ...]
     primary: tuple[int, ...]
     threshold: float
+    blind: bool = False
 
     def total(self, scores: Scores) -> float | None:
         """Return the weighted sum as TRL forms it: None counts as 0 unless every score is None."""

@@ -26,13 +26,14 @@ LOOKED_AT = 300
 
 def gold_texts(samples: Samples, rewarded: Sequence[bool | None]) -> list[str | None]:
     """Return each row's right answer as text, None where it is not known."""
-    name = _gold_column(samples, rewarded)
+    name = gold_column(samples, rewarded)
     if name is None:
         return [None] * len(samples.rows)
     return [_as_gold(row.get(name)) for row in samples.rows]
 
 
-def _gold_column(samples: Samples, rewarded: Sequence[bool | None]) -> str | None:
+def gold_column(samples: Samples, rewarded: Sequence[bool | None]) -> str | None:
+    """Return the column that holds the right answers: one that most rewarded completions hold, or by its name."""
     hits = [row for row, outcome in enumerate(rewarded) if outcome][:LOOKED_AT]
     best, best_share = None, 0.0
     named = None
@@ -56,9 +57,19 @@ def _as_gold(value: Any) -> str | None:
     text = str(value).strip()
     if "####" in text:
         text = text.rpartition("####")[2].strip()
-    boxed = re.findall(r"\\boxed\{([^{}]+)\}", text)
-    text = boxed[-1].strip() if boxed else text
+    text = _boxed(text) or text
     return text if 0 < len(text) <= LONGEST else None
+
+
+def _boxed(text: str) -> str:
+    """Return the content of the last box whose braces close, which may hold braces of its own; empty without one."""
+    for box in reversed(list(re.finditer(r"\\f?boxed\s*\{", text))):
+        depth = 1
+        for brace in re.finditer(r"[{}]", text[box.end() :]):
+            depth += 1 if brace[0] == "{" else -1
+            if not depth:
+                return text[box.end() : box.end() + brace.start()].strip()
+    return ""
 
 
 def stands_in(text: str, gold: str) -> bool:

@@ -16,6 +16,7 @@ class Row:
     """One row to read, with what the reward said about it (shown only after the verdict)."""
 
     row: str
+    sample: int
     source: str
     prompt: str
     completion: str
@@ -74,6 +75,7 @@ def _row(entry: Mapping[str, Any], samples: Samples, names: list[str]) -> Row:
     completion = samples.rows[sample]["completion"] if entry["completion"] is None else entry["completion"]
     return Row(
         row=entry["row"],
+        sample=sample,
         source=entry["source"],
         prompt=samples.prompt_text(sample),
         completion=as_text(completion),

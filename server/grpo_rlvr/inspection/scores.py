@@ -8,7 +8,7 @@ from typing import Any
 from grpo_rlvr.errors import InputError
 from grpo_rlvr.inspection import audit as auditing
 from grpo_rlvr.inspection import selection, summary
-from grpo_rlvr.inspection.batch_checks import reads_row
+from grpo_rlvr.inspection.batch_checks import OTHER_FORM, reads_row
 from grpo_rlvr.inspection.channel import Limits
 from grpo_rlvr.inspection.gate import reward_digest
 from grpo_rlvr.inspection.judging import Judge, Scores, deciding, range_of
@@ -162,11 +162,13 @@ def _call_all(child: RewardChild, samples: Samples, policy: GatePolicy, report: 
     names = _unique(child.names)
     reads = reads_row(child, samples, calls)
     weights = tuple(spec.weight for spec in child.specs)
+    primary = deciding(weights, reads, [call.broken for call in calls])
     judge = Judge(
         weights=weights,
         ranges=tuple(range_of(call.scores) for call in calls),
-        primary=deciding(weights, reads, [call.broken for call in calls]),
+        primary=primary,
         threshold=policy.rewarded_at,
+        blind=all(reads[index] is False for index in primary),
     )
     return Scored(samples, child.specs, names, calls, judge, reads)
 
@@ -198,7 +200,12 @@ def _result(reading_id: str, scored: Scored, found: auditing.Found, config: Mapp
 
 
 def _route(route: Route, audit: Audit) -> Route:
-    """Withdraw "never succeeds" where the answers are right but for a tag that the template may have written."""
+    """Withdraw "never succeeds" where a tag that the template may have written, or the reward, is all that is wrong."""
+    form = next((a for a in audit.attacks if a.attack == OTHER_FORM.attack and a.severity == "error"), None)
+    if route.route == "sft_first" and form and form.outcome == "changed":
+        why = f"{route.why} But {form.bad} of {form.tried} score otherwise as plain text: {', '.join(form.rewards)} "
+        why += "probably looks at the message list, not at its text."
+        return route.model_copy(update={"route": "unknown", "why": why, "next": "Mend the reward, then score again."})
     lost = next((a for a in audit.attacks if a.attack == OPENING.attack and a.outcome == "lost"), None)
     if route.route != "sft_first" or lost is None:
         return route

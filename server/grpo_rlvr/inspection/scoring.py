@@ -18,6 +18,8 @@ WORKERS = ("inspection/scoring_worker.py",)
 # After a batch ran out of time, a row that takes this share of the batch's time by itself is named as the cause.
 ROW_SHARE = 0.05
 MIN_ROW_SECONDS = 2.0
+# Rows are tried at least this long; most take no time.
+FIND_SECONDS = 10.0
 # After these the child itself is sound and goes on; after anything else it is replaced.
 HARMLESS = ("raised", "wrong_length", "not_a_list", "load")
 
@@ -102,23 +104,25 @@ class RewardChild:
                 errors.append((index, self._error(index, error.kind, f"while loading: {error.message}")))
         return errors
 
-    def call(self, index: int, name: str, *, explain: bool = True) -> Called:
+    def call(self, index: int, name: str, *, explain: bool = True, seconds: float | None = None) -> Called:
         """Call one reward on a whole batch.
 
         Args:
             index: Which reward.
             name: Which batch.
             explain: Whether to look for the row that caused a failure, by calling the reward row by row.
+            seconds: Wall seconds that it may take, if fewer than the limits say.
         """
+        seconds = min(self.limits.seconds, seconds or self.limits.seconds)
         batch = self._batches[name]
         count = len(batch.prompts)
         try:
-            reply = self._ask_call(index, name, None, self.limits.seconds)
+            reply = self._ask_call(index, name, None, seconds)
         except ChildEnded as error:
             self._stop_after(error)
             found = self._error(index, error.kind, error.message)
             if explain:
-                found = self._find_row(index, name, found)
+                found = self._find_row(index, name, found, seconds)
             return Called([None] * count, [found])
         return self._called(index, batch, reply)
 
@@ -137,14 +141,14 @@ class RewardChild:
                 scores.append(value)
         return Called(scores, list(bad.values()), reply["seconds"], reply["logged"], reply["reasons"], reply["mutated"])
 
-    def _find_row(self, index: int, name: str, error: ScoreError) -> ScoreError:
+    def _find_row(self, index: int, name: str, error: ScoreError, seconds: float) -> ScoreError:
         batch = self._batches[name]
-        deadline = time.monotonic() + self.limits.seconds
+        deadline = time.monotonic() + max(seconds, FIND_SECONDS)
         for row in range(len(batch.prompts)):
             if time.monotonic() > deadline or error.kind == "load":
                 break
             try:
-                self._ask_call(index, name, [row], max(MIN_ROW_SECONDS, ROW_SHARE * self.limits.seconds))
+                self._ask_call(index, name, [row], max(MIN_ROW_SECONDS, ROW_SHARE * seconds))
             except ChildEnded as cause:
                 self._stop_after(cause)
                 if cause.kind == error.kind or not {cause.kind, error.kind} & set(HARMLESS):
