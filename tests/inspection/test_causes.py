@@ -1,5 +1,6 @@
 """Faults of many tasks: each is found, and the likely cause leads to it; sound rewards beside them are not accused."""
 
+import io
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from grpo_rlvr.inspection import read_in_terminal
 from grpo_rlvr.workspace import Workspace
 
 DATA = Path(__file__).parent.parent / "data" / "inspection"
@@ -100,6 +102,13 @@ def test_answers_with_braces_and_evaluated_answers_are_attacked(fault: str, atta
 def test_a_right_answer_written_otherwise_is_named_as_the_cause(judged: Any) -> None:
     _, status, _ = judged(boxes(), "box_as_written", right_box)
     assert "the right answer stands there as '−" in status.gate.reasons[0].remedy
+
+
+def test_the_terminal_ends_with_the_likely_cause(judged: Any, workspace: Workspace) -> None:
+    result, _, _ = judged(boxes(), "box_as_written", right_box)
+    out = io.StringIO()
+    read_in_terminal(result.reading_id, workspace, name="Bo", stdin=io.StringIO("q\n"), stdout=out)
+    assert "(the likely cause: the right answer stands there as '−" in out.getvalue()
 
 
 def test_an_expression_that_never_ends_is_found_in_seconds(judged: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -220,6 +220,9 @@ class _Terminal:
         gate = status["gate"]
         reasons = "; ".join(reason["message"] for reason in gate["reasons"])
         self._say("The gate is open." if gate["open"] else f"The gate is closed: {visible(reasons)}.")
+        for reason in gate["reasons"]:
+            if reason["code"] == "unresolved_disagreement":
+                self._say(visible(reason["remedy"]))
 
     def _ask(self, action: str, **payload: Any) -> dict[str, Any]:
         return self.api.answer(self.session, action, payload)
