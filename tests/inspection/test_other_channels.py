@@ -223,8 +223,8 @@ def test_the_summary_shows_answers_without_escapes(workspace: Workspace, sums: R
     for row in sums:
         row["completion"] = f"One line.\nAnother.\n{row['completion']}"
     reading_id = score(sums, "sound_rewards.py:correct").reading_id
-    _, shown = at_a_terminal(workspace, reading_id, b"Ann\ncwcwsq")
-    summary = shown.split("4 of 60 read.")[1]
+    _, shown = at_a_terminal(workspace, reading_id, b"Ann\n" + b"c" * 12 + b"sq")
+    summary = shown.split("12 of 60 read.")[1]
     assert "but read as" in summary and "\\n" not in summary
 
 
