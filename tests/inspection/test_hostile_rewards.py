@@ -1,12 +1,18 @@
 """Rewards that break out of their role: the caller goes on, and the error names the reward and the row."""
 
+import json
 import os
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import grpo_rlvr
+import rlvr_rewards
 from grpo_rlvr.errors import InputError
 from grpo_rlvr.inspection.channel import Limits
 from grpo_rlvr.workspace import Workspace
@@ -21,6 +27,11 @@ def loops(completions, **kwargs):
     while any("try 3" in text for text in completions):
         pass
     return [0.0] * len(completions)
+
+def says_so_and_loops(completions, **kwargs):
+    open("looping", "w").close()
+    while True:
+        pass
 
 def allocates(completions, **kwargs):
     return [float(len(bytearray(50 << 30)))]
@@ -140,6 +151,28 @@ def test_no_process_of_a_reward_outlives_the_scoring(
     monkeypatch.setenv("STARTED_BY", str(tmp_path))
     score(sums[:5], "r.py:leaves_a_daemon", "r.py:kills_its_parent", limits=QUICK)
     assert holding(f"STARTED_BY={tmp_path}") == []
+
+
+def test_an_endless_reward_ends_when_the_server_is_killed(workspace: Workspace, sums: list[dict[str, Any]]) -> None:
+    mark = f"STARTED_BY={workspace.root}"
+    (workspace.root / "samples.jsonl").write_text("\n".join(map(json.dumps, sums[:5])), encoding="utf-8")
+    verb = ["score", "--samples", "samples.jsonl", "--reward", "r.py:says_so_and_loops"]
+    paths = os.pathsep.join(str(Path(package.__file__).parents[1]) for package in (grpo_rlvr, rlvr_rewards))
+    env = os.environ | {"PYTHONPATH": paths, "STARTED_BY": str(workspace.root)}
+    server = subprocess.Popen([sys.executable, "-m", "grpo_rlvr", *verb], cwd=workspace.root, env=env)
+    wait_until((workspace.root / "looping").exists)
+    assert len(holding(mark)) == 3  # the server, the process that waits, and the one that calls
+    server.kill()
+    server.wait()
+    wait_until(lambda: not holding(mark))
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    """Return when a condition holds; on a busy machine that may take long."""
+    end = time.monotonic() + 90
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def test_a_broken_reward_closes_the_gate_even_when_a_person_read_everything(

@@ -2,8 +2,9 @@
 
     python -m grpo_rlvr.inspection.scoring_worker REQUEST_FD REPLY_FD MEMORY_BYTES
 
-The first process only waits: a reward that kills its parent kills this one, never the server. The second reads one JSON
-request a line and answers one JSON line each. Standard output and error are the rewards' own.
+The first process only waits: a reward that kills its parent kills this one, never the server; and once the server is
+gone, it ends a reward that would go on for ever. The second reads one JSON request a line and answers with one JSON
+line each. Standard output and error are the rewards' own.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ import inspect
 import json
 import math
 import os
+import signal
 import sys
 import time
 import traceback
@@ -21,6 +23,7 @@ from types import SimpleNamespace
 from typing import Any
 
 MAX_MESSAGE = 600
+WAIT_SECONDS = 0.1
 Reply = dict[str, Any]
 
 
@@ -35,6 +38,7 @@ class Broken(Exception):
 def main(argv: list[str]) -> int:
     """Fork the caller of the rewards and wait for it. Returns its exit status."""
     requests, replies, memory = (int(value) for value in argv)
+    server = os.getppid()
     child = os.fork()
     if child == 0:
         status = 1
@@ -47,8 +51,13 @@ def main(argv: list[str]) -> int:
             os._exit(status)
     os.close(requests)
     os.close(replies)
-    _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status) & 0xFF
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status) & 0xFF
+        if os.getppid() != server:
+            os.killpg(0, signal.SIGKILL)  # the session that the server started: this process, the caller and its own
+        time.sleep(WAIT_SECONDS)
 
 
 def _limit_memory(limit: int) -> None:

@@ -204,5 +204,5 @@ def _text(value: Any) -> str | None:
 
 
 def _version(text: str | None) -> tuple[int, ...] | None:
-    parts = [int(part) for part in (text or "").split(".")[:3] if part.isdigit()]
+    parts = [int(part) for part in (text or "").split(".")[:3] if part.isdecimal()]
     return tuple(parts) or None

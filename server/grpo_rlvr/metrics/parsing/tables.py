@@ -221,7 +221,7 @@ def row_of(table: OpenTable, line: str) -> list[str] | None:
     cells = split_cells(line.strip("\r\n") if table.delimiter == "\t" else line.strip(), table.delimiter)
     if len(cells) != len(table.header):
         # A printed data frame numbers its rows, and its header has no name for that.
-        if table.delimiter != " " or len(cells) != len(table.header) + 1 or not cells[0].isdigit():
+        if table.delimiter != " " or len(cells) != len(table.header) + 1 or not cells[0].isdecimal():
             return None
         cells = cells[1:]
     return cells if sum(map(_is_number, cells)) >= 1 else None
