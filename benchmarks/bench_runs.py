@@ -55,7 +55,6 @@ def make_workspace(folder: Path) -> Any:
     """Write a tiny model, prompts and a reward, and the policy that lets a program read."""
     sys.path.insert(0, str(ROOT / "tests" / "runs"))
     from conftest import build_tiny_model  # type: ignore[import-not-found]
-
     from grpo_rlvr.workspace import Workspace
 
     build_tiny_model(folder / "tiny")

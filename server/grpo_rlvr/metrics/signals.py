@@ -72,7 +72,8 @@ class Signal:
         import numpy as np
 
         if self.unordered and self.n:
-            return (float(np.median(self.values)),) * 2  # other runs: what the usual one has, not the first and last
+            usual = float(np.median(self.values))  # other runs: what the usual one has, not the first and last
+            return usual, usual
         return ends(self.values) if self.n else (float("nan"), float("nan"))
 
     @property

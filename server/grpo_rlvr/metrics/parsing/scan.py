@@ -11,6 +11,7 @@ from grpo_rlvr.metrics.parsing import lines as shapes
 from grpo_rlvr.metrics.parsing.columns import Columns
 from grpo_rlvr.metrics.parsing.joins import Joined, Single, join_arrays, join_singles
 from grpo_rlvr.metrics.parsing.lines import Row, kind_of
+from grpo_rlvr.metrics.parsing.prose import Prose
 from grpo_rlvr.metrics.parsing.tables import OpenTable, Table, header_of, is_ellipsis, is_rule, row_of
 from grpo_rlvr.metrics.parsing.values import read_number
 
@@ -63,6 +64,7 @@ class Scanner:
         self._html, self._html_line = "", 0
         self._sparklines = 0
         self._commas = False
+        self._prose = Prose()
 
     def feed(self, line: str, number: int) -> None:
         """Take one line, numbered from 1."""
@@ -115,11 +117,11 @@ class Scanner:
             return
         if (self._html or "<" in line) and self._take_html(line, number):
             return
-        stripped = line.strip()
-        if not stripped:
+        if not line.strip():
             self._close_table()
             return
-        if len(line) > _LONGEST_TEXT:
+        begun = self._table is not None or self._block  # what surrounds a line may give it a meaning
+        if len(line) > _LONGEST_TEXT or (not begun and line in self._prose):
             self._unread(number, line, "")
             return
         if not self._table_line(line, number):
@@ -315,6 +317,8 @@ class Scanner:
         if pair and (known or self._block):
             self._pair(pair, number)
             return
+        if stated is None:
+            self._prose.add(line)
         self._unread(number, line, "")
 
     def _pair(self, pair: tuple[str, str], number: int) -> None:
